@@ -1,7 +1,7 @@
 // Plait's C interface: collectives over the ranks of one machine, on GPU memory or on host memory.
 //
-// Names, arguments, numbers and rules are NCCL's wherever NCCL has them. docs/c_api.md lists the differences, and says
-// what every result means for a communicator. This header is C99 and C++, and needs no CUDA.
+// Names, arguments, numbers and rules are NCCL's wherever NCCL has them. docs/c_api/nccl.md lists the differences.
+// docs/c_api/errors.md says what every result means for a communicator. This header is C99 and C++, and needs no CUDA.
 //
 // Memory. Every communicator is of one of two kinds, the same on all of its ranks:
 //   device  A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
@@ -77,7 +77,7 @@ typedef struct CUstream_st* plaitStream_t;
 // One rank's handle of a communicator.
 typedef struct plaitComm* plaitComm_t;
 
-// Who moves what where in a collective, proved right: see plaitRunPlan.
+// A plan: who moves which data where in a collective, proved right. See plaitRunPlan.
 typedef struct plaitPlan* plaitPlan_t;
 
 typedef enum {

@@ -67,7 +67,7 @@ inline plaitConfig_t default_config(int device = PLAIT_DEVICE_CURRENT) {
 // A plan of your own, for Communicator::run(). Moves like a unique_ptr.
 class Plan {
  public:
-  // Of a file, or of a text in JSON.
+  // Reads a plan from a file, or from a text in JSON.
   static Plan load(const std::string& path) { return made(plaitPlanLoad, path); }
   static Plan parse(const std::string& json) { return made(plaitPlanParse, json); }
   Plan(Plan&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}

@@ -128,7 +128,7 @@ std::vector<int64_t> ArrayView::interface_numbers(nb::handle value, const char* 
   return numbers;
 }
 
-// What the packages that have this interface promise is not to be trusted: anybody may write such an attribute.
+// Anybody may write such an attribute, so its contents are checked.
 void ArrayView::take_array_interface(nb::handle array) {
   owner_ = nb::borrow(array);
   const auto interface = interface_part<nb::dict>(array.attr("__array_interface__"), "", "a dict");
@@ -213,7 +213,7 @@ void ArrayView::take_dlpack(nb::handle array) {
     const auto* versioned =
         static_cast<const VersionedDlTensor*>(PyCapsule_GetPointer(owner_.ptr(), "dltensor_versioned"));
     if (versioned->major != kDlOldestVersioned) refuse("DLPack of version ", versioned->major, " is not known");
-    // What was copied to be shared would not reach the array when written to.
+    // Writes to a copy would not reach the array.
     read_only_ = (versioned->flags & (kDlReadOnly | kDlCopied)) != 0;
     tensor = &versioned->tensor;
   } else if (PyCapsule_IsValid(owner_.ptr(), "dltensor") != 0) {

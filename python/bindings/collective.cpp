@@ -30,7 +30,8 @@ Shape output_shape(Collective collective, const Shape& input, size_t ranks) {
   return shape;
 }
 
-// What gathers may also fill (ranks, *shape), and what scatters (ranks, *shape) may fill shape.
+// Whether an output has the expected shape. A collective that gathers may also fill (ranks, *shape), and one that
+// scatters (ranks, *shape) may fill shape.
 bool fits(Collective collective, const Shape& output, const Shape& expected, const Shape& input, size_t ranks) {
   if (output == expected) return true;
   Shape stacked = gathers(collective) ? input : output;

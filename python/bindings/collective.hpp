@@ -7,7 +7,7 @@
 
 namespace plait::python {
 
-// What is called: a collective by a plan that is chosen, or that the communicator was given.
+// The collective of a call, with a plan that is chosen or one that the communicator was given.
 struct Called {
   Collective collective;
   int root = 0;

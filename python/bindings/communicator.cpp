@@ -54,7 +54,7 @@ nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
   return handles;
 }
 
-// Of what Python calls an integer. Throws kInvalidArgument.
+// Converts anything that Python takes for an integer. Throws kInvalidArgument.
 int whole_number(nb::handle number, const char* name) {
   const auto whole = nb::steal(PyNumber_Index(number.ptr()));
   if (!whole.is_valid()) PyErr_Clear();

@@ -71,7 +71,7 @@ std::string known_names() {
   return names;
 }
 
-// What numpy takes Python's own number types for.
+// The types that numpy takes Python's own number types for.
 const char* name_of_python_type(nb::handle dtype) {
   const std::pair<PyTypeObject*, const char*> types[] = {
       {&PyBool_Type, "bool"}, {&PyLong_Type, "int64"}, {&PyFloat_Type, "float64"}, {&PyComplex_Type, "complex128"}};

@@ -1,4 +1,4 @@
-// What the elements of Python's arrays are, and what the core takes them for.
+// The element types of Python's arrays, and the core's types for them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -31,8 +31,8 @@ struct ElementType {
 // "float32", "bool", "complex64", …: what numpy and torch call it.
 const char* name(const ElementType& type);
 
-// What an array says of its elements, of `bytes` each. None for what is no number (objects, texts, times, records) or
-// one that the core cannot read (of another byte order, of more than 64 bits).
+// Reads how an array describes its elements, of `bytes` each. None for elements that are no numbers (objects, texts,
+// times, records) or that the core cannot read (another byte order, more than 64 bits).
 std::optional<ElementType> element_type_by_format(const char* format, size_t bytes);         // of the buffer protocol
 std::optional<ElementType> element_type_by_typestr(std::string_view typestr, size_t bytes);  // of numpy's interface
 std::optional<ElementType> element_type_by_name(std::string_view name);                      // of a dtype
@@ -40,10 +40,10 @@ std::optional<ElementType> element_type_by_dlpack(uint8_t code, uint8_t bits);
 
 // "bfloat16", bool, numpy.float32, numpy.dtype("f4"), torch.bfloat16, … Throws kInvalidArgument with the known names.
 ElementType element_type_of(nb::handle dtype);
-// The same of the core's own types alone.
+// The same for the core's own types alone.
 DataType data_type_of(nb::handle dtype);
 
-// What to do about an array whose elements have none of these types.
+// Says what to do about an array whose elements have none of these types.
 struct Advice {
   std::string text;
   bool gives_copy = false;  // following it gives another array, whose values are to be copied back into one for results

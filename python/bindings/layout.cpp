@@ -35,7 +35,7 @@ std::vector<int64_t> dense_strides(const std::vector<size_t>& shape, const AxisO
   return strides;
 }
 
-// Of axes of one element it says nothing.
+// Axes of one element do not count.
 bool are_equal(const std::vector<size_t>& shape, const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   if (is_empty(shape)) return true;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -60,8 +60,8 @@ std::vector<int64_t> strides_of(const Layout& layout) {
   return layout.strides.empty() ? dense_strides(layout.shape, {}, layout.item_bytes) : layout.strides;
 }
 
-// Of arrays that have elements: the axes that matter, so that what is written is written in the order of memory, and
-// several as one where both arrays go on along them.
+// The axes over which to copy, for arrays that have elements. Writes go in the order of memory. Axes along which both
+// arrays continue become one.
 std::vector<Axis> axes_of_copy(const Layout& from, const Layout& to) {
   const std::vector<int64_t> from_strides = strides_of(from), to_strides = strides_of(to);
   std::vector<Axis> axes;

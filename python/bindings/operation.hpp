@@ -21,7 +21,7 @@ struct PremulSum {
   std::variant<int64_t, uint64_t, double> factor;
 };
 
-// What a call takes of an operation.
+// The part of an operation that a call takes.
 struct Operation {
   ReduceOp op = ReduceOp::kSum;
   std::optional<Scalar> factor;
@@ -29,14 +29,14 @@ struct Operation {
   const Scalar* factor_or_null() const { return factor ? &*factor : nullptr; }
 };
 
-// A text or a PremulSum, for elements of this type. Throws kInvalidArgument, also for what such elements do not have.
+// Reads a text or a PremulSum, for elements of this type. Throws kInvalidArgument, also if such elements lack it.
 Operation operation_of(nb::handle op, const ElementType& type);
 
-// By its name or an alias. Throws kInvalidArgument with the names that there are.
+// Finds a reduction by its name or an alias. Throws kInvalidArgument, which lists the names.
 ReduceOp reduce_op_of(const std::string& text);
-// What the core performs on elements of this type. As in numpy and torch.distributed, of truth values the sum and the
-// maximum are "or", the product and the minimum "and"; complex numbers have sums and averages. Throws kInvalidArgument
-// where elements of this type do not have it.
+// The reduction that the core performs on elements of this type. As in numpy and torch.distributed, the sum and the
+// maximum of truth values are "or", the product and the minimum "and". Complex numbers have sums and averages. Throws
+// kInvalidArgument if elements of this type lack it.
 ReduceOp reduce_op_for(ReduceOp op, const ElementType& type);
 
 void bind_operation(nb::module_& module);

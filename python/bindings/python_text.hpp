@@ -1,4 +1,4 @@
-// What Python prints, for messages.
+// Python's own text of an object, for messages.
 #pragma once
 
 #include <nanobind/nanobind.h>

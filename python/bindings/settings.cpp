@@ -36,7 +36,7 @@ nb::object get(const Settings& settings) {
   return nb::cast(settings.*kMember);
 }
 
-// Of an enumeration, by its name.
+// Reads and shows an enumeration by its names.
 template <auto kMember, auto... kValues>
 bool set_name(Settings& settings, nb::handle value) {
   std::string text;
@@ -109,7 +109,7 @@ Settings changed(Settings settings, const nb::kwargs& fields) {
   return settings;
 }
 
-// What differs from the defaults.
+// The fields that differ from the defaults.
 std::string repr(const Settings& settings) {
   std::string text;
   for (const Field& field : kFields) {

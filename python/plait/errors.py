@@ -1,4 +1,4 @@
-"""What Plait raises. Every message says what happened, where (rank, peer, file), and what to do about it."""
+"""The errors that Plait raises. Every message says what happened, where (rank, peer, file), and what to do about it."""
 
 
 class Error(RuntimeError):

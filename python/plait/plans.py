@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str]) -> Plan:
 
 
 def text_of(file: BinaryIO, name: str) -> str:
-    """What the file holds, for from_json(). Raises InvalidInput, which calls it `name`, where that is no text."""
+    """The text of the file, for from_json(). Raises InvalidInput, which calls it `name`, if the file holds no text."""
     data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise InvalidInput(f"{name}: more than {_LARGEST >> 20} MiB, which is no plan")

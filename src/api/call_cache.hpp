@@ -1,4 +1,4 @@
-// What a communicator remembers of calls that it has made: programs make the same few calls again and again.
+// A communicator's memory of the calls that it made. Programs make the same few calls again and again.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace plait {
 template <class Value>
 class CallCache {
  public:
-  // make(): the value for `call`. What it gives stays until the next get().
+  // Returns the value for `call`, from make() if there is none yet. It stays until the next get().
   template <class Make>
   const Value& get(const Call& call, const Make& make) {
     if (last_ != nullptr && last_->first == call) return last_->second;

@@ -1,4 +1,4 @@
-// The words of the log.
+// Puts log lines into words.
 #include "api/call_logger.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::string groups_text(const RankMachine& machine) {
   return text.empty() ? "NVLink joins no ranks" : text;
 }
 
-// Of the choice's plan.
+// The predicted time of the choice's plan, in words.
 std::string prediction_text(Tuner& tuner, const Call& call, const Choice& choice) {
   const auto bytes = static_cast<double>(message_bytes(call, tuner.machine().ranks()));
   return join(", predicted ", seconds_text(tuner.cost(choice).seconds(bytes)));
@@ -81,8 +81,8 @@ std::string found_text(const RankMachine& machine, const Settings& settings) {
 
 std::string host_call_text(Tuner& tuner, const Call& call) {
   const Choice choice = choice_for(tuner, call);
-  return join(choice.plan.text(), ", ", counted(queues_of(*tuner.plan(choice.plan)), "queue"), prediction_text(tuner, call, choice), "; ",
-              choice.plan.reason);
+  return join(choice.plan.text(), ", ", counted(queues_of(*tuner.plan(choice.plan)), "queue"),
+              prediction_text(tuner, call, choice), "; ", choice.plan.reason);
 }
 
 std::string gpu_call_text(Tuner& tuner, const Call& call, const std::string& launch) {

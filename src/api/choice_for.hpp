@@ -1,4 +1,4 @@
-// From a call to the tuner's choice for it.
+// Asks the tuner for the choice of a call.
 #pragma once
 
 #include "runtime/call.hpp"

@@ -75,7 +75,7 @@ struct Communicator::Impl {
         host_log(Logger(own_settings.log_level, own_rank)),
         device_log(Logger(own_settings.log_level, own_rank)) {}
 
-  // Where calls are made that this communicator is for: on GPUs, where ranks have them.
+  // Whether calls of this communicator are on GPUs.
   Tuner& main_tuner() { return device ? device->tuner() : tuner; }
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
@@ -105,7 +105,7 @@ struct Communicator::Impl {
   std::unique_ptr<DeviceBackend> device;  // none where buffers are in host memory only
 
   Tuner tuner;
-  std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // of plans over several nodes, which all are here
+  std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
   CallCache<BoundPlan> bound;
   CallLogger host_log, device_log;
 };
@@ -172,7 +172,8 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
 }
 
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
-  return bound.get(call, [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
+  return bound.get(call,
+                   [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -209,7 +210,7 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   }
 }
 
-// Of a rank that has both.
+// For a rank that has input and output.
 bool Communicator::Impl::is_in_place(const Call& call, const void* input, const void* output) const {
   const auto* in = static_cast<const std::byte*>(input);
   const auto* out = static_cast<const std::byte*>(output);
@@ -218,7 +219,7 @@ bool Communicator::Impl::is_in_place(const Call& call, const void* input, const 
   return scatters(call.collective) ? out == in + before : in == out;
 }
 
-// A GPU that loads an element from between two others stops for good, with everything else that its process does there.
+// A GPU that loads a misaligned element fails for good, with everything else that its process does there.
 void Communicator::Impl::check_elements(const Call& call, const void* input, const void* output) const {
   const size_t element = size_of(call.type);
   if (call.count == 0) return;
@@ -484,7 +485,7 @@ std::vector<std::vector<int>> Communicator::groups() const {
   return groups_or_nodes(held(impl_).main_tuner().machine().base);
 }
 
-// Of a communicator with GPUs these speak of calls on the GPU, which is what it was made for.
+// If the communicator has GPUs, these describe calls on the GPU.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);
   return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(choice_for(impl.tuner, call).plan);

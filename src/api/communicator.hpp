@@ -1,4 +1,4 @@
-// The one object that users hold: a rank's end of a communicator. The C, C++ and Python interfaces are shapes of it.
+// The one object that users hold: a rank's end of a communicator. The C, C++ and Python interfaces wrap it.
 #pragma once
 
 #include <cstddef>
@@ -27,31 +27,31 @@ namespace plait {
 inline constexpr int kNoDevice = -1;
 
 // Collectives over ranks of one host. All ranks make the same calls in the same order, each rank from one thread at a
-// time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements); input and output are
-// either apart or exactly in place (equal; for all_gather and gather input = output + rank * count, for reduce_scatter
-// and scatter output = input + rank
-// * count). A count of 0 takes part like any other. Results are equal bit for bit on all ranks and from run to run.
+// time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements). Input and output are
+// either apart or exactly in place: equal, but input = output + rank * count for all_gather and gather, and
+// output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part like any other. Results are
+// equal bit for bit on all ranks and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
 // ranks, and every later call throws the same again.
 class Communicator {
  public:
-  // Rank 0 of a new communicator hands over the point whose id() the other ranks got. `device` is the CUDA ordinal of
-  // the GPU whose memory enqueue() will be given; all ranks have one, or none has. Several ranks may share a GPU.
-  // `interrupt_check` is heard while the ranks meet, and later as set_interrupt_check() says.
+  // Rank 0 of a new communicator passes the rendezvous whose id() the other ranks got. `device` is the CUDA ordinal of
+  // the GPU whose memory enqueue() will take. All ranks have one, or none has; several ranks may share a GPU.
+  // `interrupt_check` is called while the ranks meet, and later as set_interrupt_check() says.
   static Communicator create(RendezvousPoint point, int size, const Settings& settings, int device = kNoDevice,
                              InterruptCheck interrupt_check = {});
-  // The other ranks; also rank 0 where the id was released in this process (see unique_id.hpp).
+  // For the other ranks, and for rank 0 if the id was released in this process (see unique_id.hpp).
   static Communicator create(const UniqueId& id, int rank, int size, const Settings& settings, int device = kNoDevice,
                              InterruptCheck interrupt_check = {});
-  // Rank and size from the launcher (`plait run`, torchrun, mpirun, srun), else a communicator of one. `sequence` tells
-  // apart several communicators of one job: 0, 1, 2, … on every rank.
+  // Takes rank and size from the launcher (`plait run`, torchrun, mpirun, srun); without one it makes a communicator of
+  // one rank. `sequence` tells several communicators of one job apart: 0, 1, 2, … on every rank.
   static Communicator from_environment(const Settings& settings, uint64_t sequence = 0, int device = kNoDevice,
                                        InterruptCheck interrupt_check = {});
-  // All ranks in this process, one for each thread to come.
+  // Makes all ranks in this process, each for a thread of its own.
   static std::vector<Communicator> in_process(int size, const Settings& settings);
-  // The same with GPUs: rank r on devices[r]. One thread may drive several of them by enqueue() and enqueue_p2p(),
-  // or in steps (start_enqueue()), without which long calls of ranks that share a thread do not go straight.
+  // The same with GPUs: rank r on devices[r]. One thread may drive several of them by enqueue() and enqueue_p2p(), or
+  // in steps (start_enqueue()). Long calls of ranks that share a thread are zero-copy only in steps.
   static std::vector<Communicator> in_process(std::span<const int> devices, const Settings& settings);
 
   Communicator(Communicator&&) noexcept;
@@ -60,7 +60,7 @@ class Communicator {
 
   int rank() const;
   int size() const;
-  int device() const;  // kNoDevice where it has none
+  int device() const;  // kNoDevice if it has none
   const Settings& settings() const;
   // Equal for the ranks of one communicator, and different for those of others.
   const SegmentIdentity& identity() const;
@@ -84,83 +84,82 @@ class Communicator {
   // Returns when every rank has called it.
   void barrier();
 
-  // Any of the above. `scalar`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum). Every
-  // rank has its own, and one without counts as 1. Only in place is the input written: products that may not lie in the
-  // output need memory, and where there is none the call throws kResources before anything happened on this rank.
+  // Runs any of the above. `scalar`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum).
+  // Every rank has its own; none counts as 1. The input is written in place only. Products that cannot lie in the
+  // output need memory: if there is none, the call throws kResources before anything happened on this rank.
   void run(const Call& call, const void* input, void* output, const Scalar* scalar = nullptr);
 
-  // Plans of the caller's own. give() has all calls that name this one by its fingerprint (Call::plan) run it, instead
-  // of what would be chosen; the last 256 are kept, at least. Ranks that name different plans get kMismatch. Throws
-  // kInvalidArgument where it is for another number of ranks, or not of a form that these ranks perform: those on GPUs
-  // perform less, and which calls go straight from buffer to buffer (Access::kZeroCopy) only shows when one is made.
+  // Gives a plan of the caller's own. Calls that name it by its fingerprint (Call::plan) run it in place of the choice.
+  // At least the last 256 plans are kept. Ranks that name different plans get kMismatch. Throws kInvalidArgument if the
+  // plan is for another number of ranks, or if these ranks cannot perform it. GPUs perform fewer plans than CPUs do,
+  // and whether a zero-copy plan can run there shows only in the call.
   void give(std::shared_ptr<const VerifiedPlan> plan);
   bool knows_plan(uint64_t fingerprint) const;
-  // Runs one: collective and root are the plan's. `op`: reducing collectives only.
+  // Gives and runs a plan. Collective and root are the plan's. `op`: reducing collectives only.
   void run(std::shared_ptr<const VerifiedPlan> plan, const void* input, void* output, size_t count, DataType type,
            ReduceOp op = ReduceOp::kSum);
 
-  // Sends and receives together (see runtime/peer_message.hpp): returns when what is sent has been taken out of its
-  // buffer and what is received is there. Only the ranks that are named take part. Those of one exchange do not wait
-  // for each other, except for those of one kind with the same peer. Messages and collectives do not wait for each
-  // other either. Ends of other sizes are kMismatch, on both ranks.
+  // Sends and receives several messages at once (see runtime/peer_message.hpp). Returns when all sent data has left its
+  // buffers and all received data is there. Only the named ranks take part. Messages of one exchange do not wait for
+  // each other, except for those of one kind with the same peer. Messages and collectives do not wait for each other
+  // either. If the two ends of a message have different sizes, both ranks get kMismatch.
   void exchange(std::span<const PeerMessage> messages);
-  // One message to another rank. Small ones may be sent before the other rank receives; of others, do not rely on it:
-  // where two ranks send to each other, exchange() them.
+  // Sends one message to another rank. It may return before the other rank receives, if the message is small; do not
+  // rely on that. Two ranks that send to each other use exchange().
   void send(const void* data, size_t count, DataType type, int peer);
-  // One message from another rank.
+  // Receives one message from another rank.
   void receive(void* data, size_t count, DataType type, int peer);
 
-  // The same on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
-  // stream): returns when it is enqueued, for which long calls that go straight from buffer to buffer may wait a little
-  // for other ranks to come (docs/gpu/zero_copy.md). Capturable in CUDA graphs. What goes wrong on the GPU shows in
-  // async_error() and in the next call. The calls of one communicator on several streams run one after the other. Any
-  // thread, one at a time. A scalar on the GPU is read when the call runs.
+  // run() on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
+  // stream). Returns when the call is enqueued. Long zero-copy calls may wait a little for other ranks first
+  // (docs/gpu/zero_copy.md). CUDA graphs can capture it. Errors on the GPU show in async_error() and in the next call.
+  // Calls of one communicator on several streams run one after the other. Any thread may call it, one at a time. A
+  // scalar on the GPU is read when the call runs.
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
-  // exchange() on memory of this rank's GPU, as enqueue(). Where there are several streams, it begins when all have
-  // come to it, and all go on when it is done.
+  // exchange() on memory of this rank's GPU, as enqueue(). With several streams, it begins when all have come to it,
+  // and all go on when it is done.
   void enqueue_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams);
-  // The same two in steps, for who makes calls of several ranks on one thread. True: it is enqueued. Else advance() is
-  // to be called until it is, or throws, and everything that was given to this stays where it is. All ranks of the
-  // thread take each step before any takes the next, so that none waits for another that its own thread has not come
-  // to.
+  // The same two in steps, for one thread that makes calls of several ranks. They return true if the call is enqueued.
+  // Otherwise call advance() until it returns true or throws, and leave all arguments in place until then. All ranks of
+  // the thread take each step before any takes the next, so that none waits for another rank of its own thread.
   bool start_enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
   bool start_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams);
   bool advance();
-  // Waits until this rank's GPU is done with all calls but those of graphs; what they fail of is then in async_error().
-  // Throws kSystem where the GPU itself has failed.
+  // Waits until this rank's GPU is done with all calls, except those of graphs. Their failures are then in
+  // async_error(). Throws kSystem if the GPU itself has failed.
   void finish();
-  // Leaves: no call may follow. finish(), and then the only check of calls in which no rank waited for another, such as
-  // broadcasts in which each rank is the root: throws kMismatch where ranks have made other calls, or left after more
-  // or fewer. Waits for others who have not come to this rank's last calls, but for a second only. The destructor does
-  // the same without that wait, and logs what this throws. May be repeated.
+  // Leaves the communicator; no call may follow. Calls finish(), then compares the calls of all ranks: throws kMismatch
+  // if ranks have made other calls, or more or fewer. This is the only check of calls in which no rank waited for
+  // another, such as broadcasts in which each rank is the root. Waits up to a second for ranks that have not come to
+  // this rank's last calls. The destructor does the same without that wait, and logs what this throws. It may be
+  // repeated.
   void close();
-  // The failure that ended the communicator, if one did. From any thread. Of calls on a GPU that a stream has come past
-  // it is known.
+  // The failure that ended the communicator, if one did. Any thread may ask. A failure of a call on a GPU is known once
+  // its stream has passed the call.
   std::optional<Error> async_error() const;
 
-  // The machine that choices are made for, as all ranks agreed on it: what they found, or what PLAIT_TOPOLOGY names.
-  // With GPUs it is theirs.
+  // The machine on which all ranks agreed and for which plans are chosen: the one they found, or that of
+  // PLAIT_TOPOLOGY.
   const Topology& topology() const;
-  // Ranks that NVLink joins to each other, lowest first; all ranks of a node where none are GPUs.
+  // The ranks that NVLink joins to each other, lowest first. Without GPUs, all ranks of a node.
   std::vector<std::vector<int>> groups() const;
 
-  // What a call runs: the verified plan, and why it was chosen. On GPUs, for all but the last slices of a message,
-  // where launch_for() names another plan for these.
+  // The verified plan that a call runs, and the reason of the choice. On GPUs, launch_for() may name another plan for
+  // the last slices of a message.
   const VerifiedPlan& plan_for(const Call& call);
   std::string reason_for(const Call& call);
 
-  // Ends the calls of all ranks, now and later, with an error. Safe from any thread.
+  // Ends the calls of all ranks, now and later, with an error. Any thread may call it.
   void abort(const std::string& reason);
 
-  // Calls `check` some 20 times a second while this rank waits for others. What it throws ends the call here, and the
-  // communicator for all ranks: for interpreters that want to hear Ctrl-C.
+  // Calls `check` some 20 times a second while this rank waits for others, so that interpreters hear Ctrl-C. An
+  // exception of `check` ends the call here, and the communicator for all ranks.
   void set_interrupt_check(InterruptCheck check);
 
-  // How a call on the GPU is launched: "16 channels, 32 CTAs of 512 threads, Simple".
+  // The launch of a call on the GPU: "16 channels, 32 CTAs of 512 threads, Simple".
   std::string launch_for(const Call& call);
 
-  // Calls so far whose data went straight from buffer to buffer, and how many allocations of other
-  // processes this rank has mapped for them at the moment.
+  // The number of zero-copy calls so far, and of allocations of other processes that are mapped for them now.
   uint64_t zero_copy_calls() const;
   size_t mapped_buffers() const;
 

@@ -1,4 +1,4 @@
-// Calls on GPUs, from their arguments to their launch.
+// Takes calls on GPUs from their arguments to their launch.
 #ifdef PLAIT_HAVE_CUDA
 #include <unistd.h>
 
@@ -20,16 +20,16 @@ namespace {
 
 static_assert(kMostGpuRanks == kMostDeviceRanks);
 
-// How long a rank waits on the host for others to come to a call that could go straight from buffer to buffer: an
-// eighth of what the copies take, which is about what that saves. Whoever insists on it waits for them.
+// The time that a rank waits on the host for others to come to a call that could be zero-copy: an eighth of the copies'
+// time, which is about what zero-copy saves. Users who insist on zero-copy wait for them.
 constexpr std::chrono::nanoseconds kInsistence = std::chrono::seconds(1);
 std::chrono::nanoseconds copying(size_t bytes) {
   constexpr size_t kBytesPerNanosecond = 390;
   return std::chrono::nanoseconds(bytes / kBytesPerNanosecond);
 }
 std::chrono::nanoseconds worthwhile_wait(size_t bytes) { return copying(bytes) / 8; }
-// Where that saves half of the time and more, as for the other end of a message: ends that are busy with their own GPUs
-// were seen to come 20 to 80 us apart.
+// Zero-copy saves half of the time and more for messages between two ranks. Ends that are busy with their own GPUs were
+// seen to come 20 to 80 us apart.
 std::chrono::nanoseconds longer_wait(size_t bytes) {
   constexpr std::chrono::nanoseconds kApart = std::chrono::microseconds(100);
   return std::max(worthwhile_wait(bytes), std::min(2 * copying(bytes), kApart));
@@ -40,7 +40,8 @@ std::optional<LaunchShape> launch_of(const Settings& settings) {
   return parse_launch_shape(settings.launch);
 }
 
-// Of each block, those that do not go through host memory: the first ones, up to where pieces of the rest are aligned.
+// The elements of each block that do not take the host path: the first ones, up to where pieces of the rest are
+// aligned.
 size_t elements_over_links(const Call& call, const LaunchShape& launch) {
   if (launch.host.channels == 0) return call.count;
   const auto most = static_cast<size_t>(static_cast<double>(call.count) * (1 - launch.host.share));
@@ -77,7 +78,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     }
     started_ = {&ready_for(call), input, output, stream, scalar};
     const Ready& ready = *started_.ready;
-    // What is multiplied first lies nowhere that other ranks know of, who may have no scalar themselves.
+    // Products lie where other ranks, which may have no scalar themselves, do not look for them.
     const bool willing = scalar == nullptr;
     if (ready.copies && cuda_.propose_copies(*ready.copies, ready.host_path.get(), input, output, stream, willing)) {
       stage_ = Stage::kProposed;
@@ -125,7 +126,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     const Choice choice = choose(call);
     return *tuner_->plan(choice.zero_copy.value_or(choice.plan));
   }
-  // As this rank launches it: a short message has fewer slices than there may be channels, and ranks may have other
+  // The shape as this rank launches it: a short message has fewer slices than channels, and ranks may have different
   // queues.
   std::string launch_for(const Call& call) override {
     Choice choice = choose(call);
@@ -147,8 +148,8 @@ class CudaDeviceBackend final : public DeviceBackend {
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
-  // A launch may not carry what was given, with flags in its data or at all, and not on all ranks alike: so each looks
-  // at all of them, before anybody waits for anybody.
+  // A launch may have no room for a given plan, and ranks may differ in that. So each rank looks at all ranks before
+  // anybody waits for anybody.
   Choice choose(const Call& call) {
     Query query = query_of(call, size_);
     Choice choice = tuner_->choose(query);
@@ -163,8 +164,8 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
   struct Ready {
-    std::shared_ptr<PreparedLaunch> prepared;   // none: there is no other way than copies
-    std::shared_ptr<PreparedLaunch> host_path;  // beside it, of the rest of the message; none: there is no rest
+    std::shared_ptr<PreparedLaunch> prepared;   // none: only copies can perform the call
+    std::shared_ptr<PreparedLaunch> host_path;  // beside it, for the rest of the message; none: there is no rest
     std::optional<CopyProgram> copies;          // to be tried first
     std::chrono::nanoseconds timeout{};
   };
@@ -186,12 +187,13 @@ class CudaDeviceBackend final : public DeviceBackend {
     cuda_.enqueue(*ready->prepared, ready->host_path.get(), input, output, stream, scalar);
   }
 
-  // There is no other way where a given plan reads other ranks' buffers.
+  // A given plan that reads other ranks' buffers has no other way.
   [[noreturn]] void refuse_copies(const Call& call) const {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
-         ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
-         "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
-         name(Access::kStaged), " needs none of it");
+    fail(
+        ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
+        ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
+        "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
+        name(Access::kStaged), " needs none of it");
   }
 
   MessageRoute route_of(size_t bytes) const {
@@ -200,7 +202,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     return {choice.direct, choice.insists ? kInsistence : longer_wait(bytes)};
   }
 
-  // Where few SMs may be kept busy, kernels take several times as long.
+  // With few SMs, kernels take several times as long.
   std::chrono::nanoseconds timeout_of(size_t bytes) const {
     return has_few_sms() ? longer_wait(bytes) : worthwhile_wait(bytes);
   }
@@ -214,7 +216,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     return machine.gpus->most_sms > 0 && machine.gpus->most_sms < machine.profile->few_sms;
   }
 
-  // Why some rank cannot perform a plan that was given; nothing where all can.
+  // Says why some rank cannot perform a given plan. Empty if all can.
   std::optional<std::string> why_not(const Call& call, const Choice& choice) const {
     const VerifiedPlan& plan = tuner_->given(call.plan);
     try {
@@ -281,7 +283,7 @@ bool wants_host_memory(const PeerMemory& memory, RankMachine machine, const Sett
   return memory.kind() != PeerMemoryKind::kHost && wants_host_path(machine, launch_of(settings));
 }
 
-// Pinned host memory may be scarce, which all ranks learn alike; then links carry everything.
+// Pinned host memory may be scarce. All ranks learn that alike, and links carry everything then.
 template <class Make>
 auto where_possible(const Logger& log, const Settings& settings, const Make& make) -> std::optional<decltype(make())> {
   try {

@@ -21,20 +21,20 @@ namespace plait {
 
 class DeviceBackend {
  public:
-  // Whether this rank can use its device: else it throws kSystem, with what to do.
+  // Throws kSystem, which says what to do, if this rank cannot use its device.
   static void check_device(int device);
-  // Collective over the ranks of `bootstrap`. Throws on all ranks where it fails on one.
+  // Collective over the ranks of `bootstrap`. If it fails on one rank, it throws on all.
   static std::unique_ptr<DeviceBackend> create(Bootstrap& bootstrap, int device, const Settings& settings,
                                                std::shared_ptr<Segment> segment, Peers peers,
                                                const AgreedTopology& topology);
-  // Of all ranks of this process.
+  // Makes the backends of all ranks of this process.
   static std::vector<std::unique_ptr<DeviceBackend>> in_process(std::span<const int> devices, const Settings& settings,
                                                                 const std::shared_ptr<Segment>& segment,
                                                                 const AgreedTopology& topology);
 
   virtual ~DeviceBackend() = default;
-  // `scalar`: what this rank's input is multiplied by before the sum; may be null. What these two have started needs
-  // more steps where they return false: see Communicator::start_enqueue().
+  // `scalar`: this rank's input is multiplied by it before the sum; may be null. If they return false, the call needs
+  // more steps: see Communicator::start_enqueue().
   virtual bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) = 0;
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
@@ -43,9 +43,9 @@ class DeviceBackend {
   virtual void give(std::shared_ptr<const VerifiedPlan> plan) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   virtual std::string launch_for(const Call& call) = 0;
-  // Waits until the GPU is done with all calls but those of graphs. Throws kSystem where the GPU has failed.
+  // Waits until the GPU is done with all calls, except those of graphs. Throws kSystem if the GPU has failed.
   virtual void finish() = 0;
-  // The failure record has what kernels reported by now. From any thread.
+  // Copies what kernels reported so far into the failure record. Any thread may call it.
   virtual void poll_reports() = 0;
   // Ends kernels that wait; the failure record says why.
   virtual void stop_waiting() = 0;

@@ -25,7 +25,7 @@ void check_given(const VerifiedPlan& verified, int ranks, const PlanLimits& limi
     refuse("is for ", counted(plan.rank_count(), "rank"), ", and this communicator has ", ranks);
   }
   if (plan.access == Access::kZeroCopy) {
-    if (on_gpus) return;  // copies are of another form, which each call looks at
+    if (on_gpus) return;  // copy plans have another form, which each call checks
     refuse("has access ", name(plan.access),
            ": ranks read each other's buffers, as only GPUs do; on host memory, use one of access ",
            name(Access::kStaged));

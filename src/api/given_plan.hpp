@@ -1,4 +1,4 @@
-// Plans of a caller's own: which of them the ranks of a communicator can run.
+// Checks whether the ranks of a communicator can run a plan of the caller's own.
 #pragma once
 
 #include "plan/verifier.hpp"
@@ -6,11 +6,11 @@
 
 namespace plait {
 
-// Throws kInvalidArgument where the plan is for another number of ranks, or needs what these lack: `limits` are theirs.
-// The same on all ranks.
+// Throws kInvalidArgument if the plan is for another number of ranks, or exceeds `limits`, which are the limits of
+// these ranks. The answer is the same on all ranks.
 void check_given(const VerifiedPlan& plan, int ranks, const PlanLimits& limits, bool on_gpus);
 
-// Throws kInvalidArgument where a call of this collective and root names a plan of others.
+// Throws kInvalidArgument if a call names a plan of another collective or root.
 void check_same_collective(const Plan& plan, Collective collective, int root);
 
 }  // namespace plait

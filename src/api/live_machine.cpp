@@ -25,7 +25,7 @@ RankMachine place_on_described(const Topology& topology, int ranks, const Settin
   }
 }
 
-// Of the ranks' GPUs, as far as the topology has them. Addresses are those of one host, which several may have.
+// Finds the ranks' GPUs in the topology, if it has them. PCI addresses are unique within a host only.
 std::vector<int> devices_by_bus_id(const AgreedTopology& agreed, const std::vector<GpuIdentity>& gpus) {
   std::vector<int> devices;
   for (size_t rank = 0; rank < gpus.size(); ++rank) {
@@ -38,7 +38,7 @@ std::vector<int> devices_by_bus_id(const AgreedTopology& agreed, const std::vect
   return devices;
 }
 
-// The ranks' GPUs on a machine of which nothing else is known.
+// A machine of the ranks' GPUs alone, for when nothing else is known.
 class UnknownGpus {
  public:
   explicit UnknownGpus(AgreedTopology agreed) : agreed_(std::move(agreed)) {}

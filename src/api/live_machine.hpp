@@ -1,4 +1,4 @@
-// The machine of a communicator: its ranks, on what they see or on what PLAIT_TOPOLOGY puts in its place.
+// The machine of a communicator: its ranks on the live machine, or on the one that PLAIT_TOPOLOGY puts in its place.
 #pragma once
 
 #include <vector>
@@ -11,16 +11,16 @@
 
 namespace plait {
 
-// The machine that this process runs on, read once a process. GPUs cost some time to ask for, so only those ask who
-// have one.
+// The machine on which this process runs, read once a process. Reading GPUs takes some time, so only ranks with a GPU
+// ask for them.
 const Topology& live_topology(bool with_gpus);
 
-// Ranks whose buffers are in host memory: on a described machine one a GPU, where it has GPUs; else on the CPU sockets
-// of their hosts.
+// Places ranks whose buffers are in host memory: one a GPU on a described machine with GPUs, else on the CPU sockets of
+// their hosts.
 RankMachine host_machine(const AgreedTopology& agreed, const Settings& settings);
 
-// Ranks on these GPUs, by rank. GPUs that the topology does not have, as where there is no NVML, are added to it,
-// joined by an NVSwitch where `nvlink` says that NVLink joins all, and by PCIe else.
+// Places ranks on these GPUs, by rank. GPUs that the topology lacks, as without NVML, are added to it: joined by an
+// NVSwitch if `nvlink` says that NVLink joins all, else by PCIe.
 RankMachine gpu_machine(const AgreedTopology& agreed, const std::vector<GpuIdentity>& gpus, bool nvlink,
                         const Settings& settings);
 

@@ -45,7 +45,7 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   }
 }
 
-// Tells of each row whether GPUs run it.
+// Tells for each row whether GPUs run it.
 class OnGpus {
  public:
   OnGpus(Tuner& tuner, const Settings& settings) : tuner_(tuner), settings_(settings) {}
@@ -89,7 +89,7 @@ class OnGpus {
 
   // At both ends of the row.
   std::string instead(Query query, const PlannedRange& row) {
-    if (row.choice.is_measured || row.choice.is_forced) return "";  // which GPUs would insist on
+    if (row.choice.is_measured || row.choice.is_forced) return "";  // GPUs would insist on it
     if (!tuner_of_gpus_) tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true);
     try {
       query.bytes = row.from;

@@ -1,4 +1,4 @@
-// A plan for a machine, and what is chosen for messages of every size: what `plait plan` shows.
+// A plan for a machine, and the choices for messages of every size, as `plait plan` shows them.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,9 @@ struct MachinePlanRequest {
 
 // A row of the table.
 struct PlannedRange : ChoiceRange {
-  // Of ranks on GPUs: what the plan needs and the GPU runtime does not have yet. Ranks on CPUs run it. Else empty.
+  // For ranks on GPUs: what the plan needs and the GPU runtime lacks. Ranks on CPUs run it. Else empty.
   std::string lacking_on_gpus;
-  std::string on_gpus;  // what GPUs run then, where there is something that they can
+  std::string on_gpus;  // the plan that GPUs run in its place, if there is one
 };
 
 struct MachinePlan {
@@ -35,26 +35,26 @@ struct MachinePlan {
   VerifiedPlan plan;
   Choice choice;
   bool is_asked_for = false;  // by its name
-  // What a communicator of these ranks runs, for float32; empty where a plan was asked for.
+  // The choices of a communicator of these ranks, for float32. Empty if a plan was asked for.
   std::vector<PlannedRange> ranges;
 
   const RankMachine& machine() const { return tuner->machine(); }
   const std::string& reason() const { return choice.plan.reason; }  // one sentence
-  // What the model did not try; empty where it was not asked.
+  // Plans that the model did not try. Empty if it was not asked.
   std::vector<LeftOut> left_out() const;
-  // How GPUs launch it: "62 channels, 62 CTAs of 512 threads, Simple"; empty where they do not, and where a plan was
+  // The launch on GPUs: "62 channels, 62 CTAs of 512 threads, Simple". Empty if they do not run it, or if a plan was
   // asked for.
   std::string launch() const;
   // tuner/explain.hpp; 0 bytes: a long message.
   std::string explain(size_t message_bytes = 0, const TunerProgress& progress = {}) const;
-  // The ranges as a table, a line or a few each; and what to know of it, a sentence a line.
+  // The ranges as a table, with notes below it, a sentence a line.
   std::string table() const;
   std::string notes() const;
 };
 
-// Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and reach count),
-// and verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is asked
-// for is not what an algorithm uses, and as place_ranks and make_plan do.
+// Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and peer_memory
+// count), and verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is
+// asked for is not what an algorithm uses, and as place_ranks and make_plan do.
 MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
                              const TunerProgress& progress = {});
 

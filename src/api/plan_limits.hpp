@@ -1,4 +1,4 @@
-// What the runtimes perform: which plans the tuner may choose.
+// Limits of the runtimes: the tuner chooses among plans within them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline size_t host_scratch_bytes(const Settings& settings) {
   return std::max<size_t>(settings.scratch_bytes / 2, 4096);
 }
 
-// Of the host runtime.
+// Limits of the host runtime.
 inline PlanLimits host_plan_limits(const Settings& settings) {
   PlanLimits limits;
   limits.signals = kHostSignals;
@@ -28,7 +28,7 @@ inline PlanLimits host_plan_limits(const Settings& settings) {
 
 inline constexpr int kMostGpuRanks = 16;
 
-// Of kernels: what a launch has room for (runtime/cuda/kernels/queue_kernel.hpp), where the program of a whole slice
+// Limits of kernels: the room of a launch (runtime/cuda/kernels/queue_kernel.hpp), where the program of a whole slice
 // and that of the last one share it.
 inline PlanLimits gpu_plan_limits() {
   PlanLimits limits;
@@ -40,7 +40,7 @@ inline PlanLimits gpu_plan_limits() {
   limits.host_memory = false;
   limits.messages = false;
   limits.any_engine = false;
-  // Memory is used again when all are done with what they read there: of other stores nobody knows that they have come.
+  // Memory is used again when all have read it. Stores that nobody reads may still be under way then.
   limits.unread_stores = false;
   return limits;
 }

@@ -131,7 +131,7 @@ class Table {
     for (std::string& it : more) lines_.push_back({"", std::move(it), "", "", "", "", ""});
   }
 
-  // What was measured at the ends of the range, or else is predicted.
+  // The measured times at the ends of the range, or else the predicted ones.
   std::string time_of(const PlannedRange& range) {
     if (range.measured.empty()) {
       has_predicted_ = true;

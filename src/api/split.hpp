@@ -1,4 +1,4 @@
-// Dividing a communicator into new ones.
+// Divides a communicator into new ones.
 #pragma once
 
 #include <exception>
@@ -8,17 +8,17 @@
 
 namespace plait {
 
-// What one rank wants.
+// The request of one rank.
 struct SplitRequest {
   std::optional<int> color;  // 0 or more: ranks of one color make a communicator; none: this rank will be in none
   int key = 0;               // their order in it; among equals that of their old ranks
   Settings settings;         // of the new communicator
-  // This rank's arguments cannot be used: thrown when the other ranks have heard of it. None: they can.
+  // Set if this rank's arguments cannot be used. It is thrown when the other ranks have heard of it.
   std::exception_ptr refusal = nullptr;
 };
 
-// Nothing was divided, and the communicator goes on, for a reason that another rank has at first hand: its arguments
-// cannot be used (kInvalidArgument), or the system gave it no socket (kResources).
+// Thrown if another rank cannot take part: its arguments cannot be used (kInvalidArgument), or the system gave it no
+// socket (kResources). Nothing was divided, and the communicator goes on.
 class SplitRefused : public Error {
  public:
   using Error::Error;

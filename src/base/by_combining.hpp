@@ -1,4 +1,4 @@
-// From an operation that is known when a call is made to code that is made for each kind of combining.
+// Takes an operation, which is known when a call is made, to the code compiled for its kind of combining.
 #pragma once
 
 #include <tuple>
@@ -19,7 +19,7 @@ PLAIT_HOST_DEVICE constexpr bool combines_by(ReduceOp op) {
 #undef PLAIT_OR
 }
 
-// Its combining, where it does.
+// The combining of `op`, if it is of this kind.
 template <class Kind>
 PLAIT_HOST_DEVICE constexpr Kind combining_of(ReduceOp op) {
   if constexpr (std::is_empty_v<Kind>) {

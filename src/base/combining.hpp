@@ -76,7 +76,7 @@ struct Extremum {
   }
 };
 
-// Of two numbers.
+// Combines two numbers.
 template <class Combining, class T>
 [[gnu::always_inline]] PLAIT_HOST_DEVICE constexpr T combine_numbers(Combining combining, T a, T b) {
   if constexpr (std::is_integral_v<T> && !Combining::kOrders) {

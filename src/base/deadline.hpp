@@ -24,12 +24,13 @@ class Deadline {
   // 0 once it has passed.
   double seconds_left() const { return std::max(0.0, std::chrono::duration<double>(at_ - Clock::now()).count()); }
 
-  // For poll(2), rounded up; what comes first of the deadline, an hour, and the time to hear interrupts again.
+  // The timeout for poll(2), rounded up: until the deadline, an hour, or the next look for interrupts, whichever is
+  // first.
   int poll_milliseconds() const {
     return static_cast<int>(std::min(check_ ? kSecondsBetweenChecks : 3600.0, seconds_left()) * 1000 + 0.999);
   }
 
-  // For the loop around a wait, whenever a pause has brought nothing. Throws what the interrupt check throws.
+  // Call it in the loop around a wait, whenever a pause has brought nothing. Throws what the interrupt check throws.
   void hear_interrupts() const {
     if (check_) check_();
   }

@@ -35,7 +35,7 @@ const char* name(ErrorCode code) {
 
 namespace {
 
-// Without the middle of a text that is too long. Characters stay whole.
+// Drops the middle of a text that is too long. Characters stay whole.
 std::string shortened(std::string text) {
   constexpr size_t kKept = kMostMessageBytes / 2 - 32;  // at each end, beside the words between them
   if (text.size() <= kMostMessageBytes) return text;

@@ -25,8 +25,8 @@ enum class ErrorCode {
 // The name that messages and bindings use, such as "invalid argument".
 const char* name(ErrorCode code);
 
-// The message is printable() whatever names it quotes: sooner or later it gets to a terminal. Of what files may make as
-// long as they like, kMostMessageBytes are left: the start and the end.
+// The message is printable() whatever names it quotes, since sooner or later it gets to a terminal. Files may make a
+// message as long as they like, so it is cut to kMostMessageBytes: its start and its end.
 inline constexpr size_t kMostMessageBytes = 4096;
 
 class Error : public std::runtime_error {
@@ -58,7 +58,7 @@ template <class... Parts>
 // `error_number`.
 [[noreturn]] void fail_system(int error_number, const std::string& what);
 
-// What to do about EMFILE: "; raise the limit of open files (ulimit -n, now 8)".
+// Says what to do about EMFILE: "; raise the limit of open files (ulimit -n, now 8)".
 std::string more_files_hint();
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// What CUDA's compiler must be told of functions that run on hosts and on GPUs; other compilers need not hear it.
+// Marks functions that run on hosts and on GPUs. Only CUDA's compiler needs the mark.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -46,7 +46,7 @@ class JsonValue {
   // A number without a fraction in [low, high]. Numbers are read as double, so |value| may be at most 2^53.
   int64_t as_integer(int64_t low = -(int64_t{1} << 53), int64_t high = int64_t{1} << 53) const;
   std::string_view as_string() const;
-  // What people will read as part of a line: without ends of lines and control characters.
+  // A text that people read as part of a line: it has no line ends and no control characters.
   std::string_view as_name() const;
 
   // Elements of an array or members of an object.
@@ -61,7 +61,7 @@ class JsonValue {
   // Fails at the first member that is not in the list, so that a misspelt name is not silently ignored.
   void allow_only(std::initializer_list<std::string_view> members) const;
 
-  // What an error message calls this value, such as `the number -3` or `an array`.
+  // The words for this value in an error message, such as `the number -3` or `an array`.
   std::string describe() const;
   // Throws kInvalidInput: `FILE:LINE: expected <expected>, found <describe()>`.
   [[noreturn]] void fail_expected(const std::string& expected) const;

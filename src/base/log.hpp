@@ -1,4 +1,4 @@
-// One line on stderr for what a user should see and what is not an error of the call at hand. A Logger is a value that
+// Writes one line to stderr for what a user should see, unless it is an error of the call at hand. A Logger is a value that
 // belongs to whoever logs (a communicator, a program): there is no global logger. Silent below "warn" by default.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace plait {
 
-// All zeros. `label` is what /proc calls it. Empty, and errno, where there is none to be had.
+// Makes a file of zeros. /proc shows it as `label`. Empty, with errno set, if the system gives none.
 UniqueFd make_memory_file(const char* label, size_t bytes);
 
 }  // namespace plait

@@ -13,13 +13,13 @@ namespace {
 
 constexpr size_t kLongestGuess = 64;      // letters; whoever wrote more than that did not mistype a name
 constexpr size_t kLettersPerSlip = 4;     // of a name, in which one slip is likely
-constexpr size_t kLeastLettersAlike = 3;  // for names that are no more than begun alike
+constexpr size_t kLeastLettersAlike = 3;  // that names which only begin alike must share
 
 bool is_separator(char c) { return c == '-' || c == '_'; }
 char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// How many letters must be put in, taken out, changed, or swapped with the next, to make one text the other (each pair
-// swapped once: optimal string alignment).
+// Counts the letters to insert, remove, change or swap with the next to make one text the other (optimal string
+// alignment: each pair is swapped at most once).
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -1,4 +1,4 @@
-// Something that is done again and again beside everything else: on a thread that sleeps between.
+// Does something again and again beside everything else, on a thread that sleeps in between.
 #pragma once
 
 #include <chrono>

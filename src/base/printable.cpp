@@ -7,7 +7,7 @@
 namespace plait {
 namespace {
 
-// Of the character of `length` bytes at the start of `text`.
+// Whether the character of `length` bytes at the start of `text` is a control character.
 bool is_control(std::string_view text, size_t length) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (length == 1) return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f;

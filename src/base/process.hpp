@@ -1,4 +1,4 @@
-// What tells processes, and the hosts that they run on, apart.
+// Names that tell processes and their hosts apart.
 #pragma once
 
 #include <cstdint>

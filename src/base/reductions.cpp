@@ -1,4 +1,4 @@
-// Names of reductions, and which types have which.
+// Names of reductions, and the types that have them.
 #include "base/reductions.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The reductions: one row each, from which everything follows that names, refuses, performs or tests one.
+// The table of reductions. Names, refusals, kernels, peers' handles and test inputs follow from a reduction's row.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ enum class ExactInputs : uint8_t {
   kLevel,    // with a whole number as their average
 };
 
-// What it is of elements that only Python's callers have: of truth values, which are bytes of which any but 0 is true,
-// and of complex numbers, which are pairs of floats.
+// Whether the reduction has a meaning for elements that only Python's callers have: truth values, which are bytes where
+// any but 0 is true, and complex numbers, which are pairs of floats.
 enum class OfTruthValues : uint8_t { kNothing, kOr, kAnd };
 enum class OfComplexNumbers : uint8_t { kByParts, kNoOrder, kAnotherProduct };
 
@@ -99,7 +99,7 @@ std::span<const ReduceOp> all_reductions();
 // For errors: "only integers have a bitwise_or, and float32 is none".
 std::string why_not(DataType type, ReduceOp op);
 
-// What the combined contributions of so many ranks are divided by in the end; 0: they are not.
+// The divisor of the combined contributions of so many ranks; 0 if they are not divided.
 constexpr int divisor_of(ReduceOp op, int ranks) { return facts_of(op).divides ? ranks : 0; }
 
 }  // namespace plait

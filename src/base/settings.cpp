@@ -159,7 +159,7 @@ constexpr Setting kSettings[] = {
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 
-// Former names: taken for one release, with a warning.
+// Former names, which are accepted for one release with a warning.
 struct Renamed {
   std::string_view old_name;
   std::string_view name;
@@ -229,7 +229,8 @@ void Settings::check() const {
   };
   check_seconds("timeout_seconds", timeout_seconds);
   check_seconds("bootstrap_timeout_seconds", bootstrap_timeout_seconds);
-  // Wider than for the variable, since tests want little; so many bytes for every rank still fit into a number.
+  // The range is wider than the variable's, since tests want little scratch. So many bytes for every rank still fit
+  // into a number.
   constexpr size_t kLeast = 1024, kMost = size_t{1} << 48;
   if (scratch_bytes < kLeast || scratch_bytes > kMost) {
     fail(ErrorCode::kInvalidArgument, "scratch_bytes is ", scratch_bytes, "; expected ", kLeast, " to ", kMost);

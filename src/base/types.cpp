@@ -38,8 +38,8 @@ constexpr auto kTypeNames = [] {
   return names;
 }();
 
-// Names that the field has besides, as simplified() gives them: of NCCL, MPI, C, numpy and PyTorch. Left out is what
-// means different things to them, such as "byte" and "i8".
+// Further names that NCCL, MPI, C, numpy and PyTorch have, as simplified() gives them. Names that mean different things
+// to them, such as "byte" and "i8", are left out.
 constexpr std::pair<std::string_view, DataType> kTypeAliases[] = {
     {"char", DataType::kInt8},           {"signedchar", DataType::kInt8},
     {"uchar", DataType::kUint8},         {"ubyte", DataType::kUint8},

@@ -1,6 +1,6 @@
-// A file descriptor that one object owns and closes. Its number is 3 or more, always: a program may run with standard
-// streams closed, and what is opened next would become one. Then a line of the log, or whatever else the program writes
-// to its standard error, would go into a socket, or into the memory that ranks share.
+// A file descriptor that one object owns and closes. Its number is always 3 or more. A program may run with closed
+// standard streams, and the next file that is opened would become one of them. Then a line of the log would go into a
+// socket, or into the memory that ranks share.
 #pragma once
 
 #include <unistd.h>
@@ -9,15 +9,15 @@
 
 namespace plait {
 
-// The same descriptor under another number, which closes on exec, where it has that of a standard stream; else itself.
-// -1, and errno, where no other number is to be had: then `descriptor` is closed.
+// Moves a descriptor that has the number of a standard stream to another number, which closes on exec. Others stay as
+// they are. If the system gives no other number, closes `descriptor` and returns -1 with errno set.
 int beyond_standard_streams(int descriptor);
 
 class UniqueFd {
  public:
   UniqueFd() = default;
-  // Of what a call gave that opens something: empty, with errno as the call left it, where that has failed. It may get
-  // another number at this moment, and no other.
+  // Takes the result of a call that opens something. Empty, with errno as the call left it, if the call failed. The
+  // descriptor may get another number here, and keeps that one.
   explicit UniqueFd(int descriptor) : descriptor_(beyond_standard_streams(descriptor)) {}
   UniqueFd(UniqueFd&& other) noexcept : descriptor_(other.release()) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {

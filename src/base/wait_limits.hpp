@@ -1,4 +1,4 @@
-// How long ranks wait for each other, and when a wait that goes on is worth a line in the log.
+// Limits of the waits of ranks for each other: when one fails, and when one is worth a line in the log.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace plait {
 
-// Unless told otherwise: as long as PyTorch lets a collective take. A rank may be busy for minutes with a checkpoint, a
+// The default is as long as PyTorch lets a collective take. A rank may be busy for minutes with a checkpoint, a
 // compiler or a slow disk, and nothing is wrong.
 inline constexpr double kDefaultTimeoutSeconds = 600;
 
-// Users who have seen nothing for so long begin to wonder.
+// After so long without a word, users begin to wonder.
 inline constexpr double kNoticeSeconds = 60;
 
 struct WaitLimits {
@@ -28,7 +28,7 @@ class LongWait {
   // Another wait begins.
   void reset() { next_ = first_; }
 
-  // How many seconds to say, once for each of those moments. `waited`: seconds so far.
+  // Returns the seconds to name in the log, once for each of those moments. `waited`: seconds so far.
   std::optional<double> notice(double waited) {
     if (waited < next_) return std::nullopt;
     const double seconds = next_;

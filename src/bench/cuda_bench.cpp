@@ -25,7 +25,7 @@ constexpr double kFewestReplays = 1, kMostReplays = 200;
 constexpr double kFewestHostCalls = 5, kMostHostCalls = 32;
 // The inputs of checks, in this order: what a call leaves behind is never what the next one must give.
 constexpr int kEagerVariant = 1, kGraphVariant = 2;
-// What outputs hold before they are checked.
+// Outputs are filled with it before a call that is checked.
 constexpr int kStaleByte = 0xee;
 
 class PlaitOnCuda : public CudaPeerLibrary {
@@ -63,7 +63,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// What is measured: something that every peer may do, on this rank's buffers.
+// A call to measure, which every peer can make on this rank's buffers.
 class Task {
  public:
   virtual ~Task() = default;

@@ -18,7 +18,7 @@ struct CudaMachine {
   std::vector<CudaDevice> devices;
 };
 
-// What this process sees. Throws kInvalidArgument where it sees no GPU: why, and what to do, in one line.
+// The GPUs that this process sees. Throws kInvalidArgument if there are none: one line says why, and what to do.
 CudaMachine look_at_cuda();
 
 }  // namespace plait

@@ -48,7 +48,7 @@ uint64_t encode(DataType type, int value) {
 // Values below this add up exactly over up to 64 ranks.
 int modulus_for(DataType type) { return type == DataType::kBfloat16 ? 4 : 13; }
 
-// What `rank` gives at element `i` of the message, for reducing collectives.
+// Element `i` of the message that `rank` contributes to a reducing collective.
 int contribution(const Call& call, int ranks, int rank, size_t i) {
   const int place = static_cast<int>(i % static_cast<size_t>(ranks));
   const int distance = (rank - place + ranks) % ranks;
@@ -135,7 +135,7 @@ struct Side {
   bool multiplied = false;
 };
 
-// What lies at elements `first` to `first + elements` of the input, or the output, of `rank`.
+// Elements `first` to `first + elements` of the input, or the output, of `rank`.
 std::vector<std::byte> expected(const Call& call, int ranks, int rank, int variant, Side side, size_t first,
                                 size_t elements) {
   const bool output = side.output;

@@ -15,7 +15,7 @@ void fill_input(const Call& call, int ranks, int rank, int variant, void* input)
 // How many elements of the output of `rank` are not what they must be. `multiplied`: every rank had its exact_scalar().
 size_t count_wrong(const Call& call, int ranks, int rank, int variant, const void* output, bool multiplied = false);
 
-// What `rank` may multiply its input of a sum by so that all stays exact: small, and not the same on all ranks.
+// The scalar of `rank` for a pre-multiplied sum that stays exact: it is small, and ranks have different ones.
 Scalar exact_scalar(DataType type, int rank);
 
 }  // namespace plait

@@ -17,7 +17,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What is measured: something that every peer may do, on buffers of this rank.
+// A call to measure, which every peer can make on this rank's buffers.
 class Stage {
  public:
   virtual ~Stage() = default;

@@ -16,7 +16,7 @@ struct NcclWindowBody;
 using NcclCommunicator = NcclCommunicatorBody*;
 using NcclWindow = NcclWindowBody*;
 
-// What NCCL's ranks share to find each other.
+// The id by which NCCL's ranks find each other.
 struct NcclUniqueId {
   char bytes[128];
 };

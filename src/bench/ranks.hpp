@@ -1,4 +1,4 @@
-// What the ranks of a benchmark agree on through their communicator, and where their buffers lie.
+// Ranks of a benchmark: values they agree on through their communicator, and their buffers.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What every rank does in nccl-tests' sendrecv: one message to the next rank and one from that before, at once.
+// nccl-tests' sendrecv: every rank sends to the next rank and receives from the one before, at once.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a plan does to the links of a machine.
+// Explains the load of a plan on the links of a machine.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace plait {
 
-// Its steps; the busiest link and the least time, also in seconds where `message_bytes` is not 0; each kind of link and
-// each link with its bytes for each byte of the message and its time as a share of the busiest one's; unused links.
+// Prints the plan's steps; the busiest link and the bound, also in seconds if `message_bytes` is not 0; each kind of
+// link and each link with its bytes for each byte of the message and its time as a share of the busiest one's; and
+// unused links.
 std::string explain_links(const VerifiedPlan& plan, const Topology& topology, const Placement& placement,
                           double message_bytes = 0);
 

@@ -1,11 +1,11 @@
-// What a plan asks of the links of a machine, and how fast it can be at best.
+// The load of a plan on the links of a machine, and the bound that follows from it.
 //
-// Every crossing of the plan is laid over paths of the topology: directly where that is possible, else by way of a host
-// or another GPU, whichever has more bandwidth, and through NICs between nodes. Where several direct or net paths are
-// equally good (NVSwitches, rails), each carries its part. What ranks on CPU sockets hand to each other is written to
-// the memory of one socket and read from it: it crosses the link to that memory, and the one between sockets where they
-// are two. Caches, which spare small messages that, are not looked at, nor are memories of GPUs, engines or latency.
-// Amounts are in bytes per byte of the message, so one answer serves all sizes.
+// Every crossing of the plan is laid over paths of the topology: a direct one if there is one, else through a host or
+// another GPU, whichever has more bandwidth, and through NICs between nodes. Several direct or net paths that are
+// equally good (NVSwitches, rails) carry equal parts. Data between ranks on CPU sockets is written to the memory of one
+// socket and read from there: it crosses the link to that memory, and the link between the sockets if they differ.
+// Caches, which spare small messages this way, are left out; so are memories of GPUs, engines and latency. Amounts are
+// in bytes per byte of the message, so one answer serves all sizes.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@
 
 namespace plait {
 
-// The paths that carry what goes from one device to another, in equal parts. Throws kInvalidArgument where none exists.
+// The paths that carry data from one device to another, in equal parts. Throws kInvalidArgument if none exists.
 std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& finder, int from, int to);
 
 // The same between ranks on CPU sockets, which may be one: out of the memory of the first and into that of the other,
-// as far as these are devices. Empty for one socket whose memory is none.
+// if these are devices. Empty for one socket whose memory is no device.
 std::vector<Path> memory_paths(const Topology& topology, const PathFinder& finder, int from, int to);
 
-// All that goes from one device to another, or between ranks of one CPU socket through its memory.
+// All data that goes from one device to another, or between ranks of one CPU socket through its memory.
 struct Flow {
   int from = 0, to = 0;     // devices
   double bytes = 0;         // per byte of the message
@@ -41,7 +41,7 @@ struct LinkLoad {
   std::vector<std::array<double, 2>> bytes;  // [link][0: a to b, 1: b to a], per byte of the message
 
   std::optional<DirectedLink> busiest;  // needs the most time; nothing where no link is used
-  double busiest_seconds = 0;           // that it needs for each byte of the message: no run of the plan can be faster
+  double busiest_seconds = 0;           // its time for each byte of the message: no run of the plan can be faster
   // The longest chain of operations that wait for each other, each at the full speed of its paths, in seconds for each
   // byte of the message. Where this is more than busiest_seconds, the links idle while the plan waits for itself.
   double chain_seconds = 0;
@@ -53,7 +53,7 @@ struct LinkLoad {
 // Throws kInvalidArgument where no path leads where the plan wants one, or ranks of one node of the plan share host
 // memory that is on different hosts. `timeline` is that of the plan.
 LinkLoad link_load(const Plan& plan, const PlanCounts& counts, const Timeline& timeline, Routes& routes);
-// The same, where nothing of it is at hand; also where ranks and placement do not fit.
+// The same from the plan alone. Also throws kInvalidArgument if ranks and placement do not fit.
 LinkLoad link_load(const VerifiedPlan& plan, const Topology& topology, const Placement& placement);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// Which device of a machine each rank is, and what algorithms may know of that.
+// The device of each rank on a machine, and the arguments of algorithms that follow.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct Placement {
   std::vector<int> cpu_of_rank;     // the CPU socket whose memory is next to the rank; its own where it is a CPU
 };
 
-// Ranks on these devices: all GPUs or all CPU sockets, each as often as it has ranks. Throws kInvalidArgument that
+// Puts ranks on these devices: all GPUs or all CPU sockets, each as often as it has ranks. Throws kInvalidArgument that
 // names the device, also where a GPU reaches no CPU (then cpu_of_rank could not be told).
 Placement place_ranks(const Topology& topology, std::vector<int> device_of_rank);
 // `ranks` ranks in the order of the devices: one a GPU, on several nodes the same number on each, its first GPUs; or on
@@ -22,9 +22,9 @@ Placement place_ranks(const Topology& topology, std::vector<int> device_of_rank)
 // where the ranks cannot be spread evenly over the nodes and are not as many as all GPUs; says what would fit.
 Placement place_ranks(const Topology& topology, int ranks);
 
-// What algorithms ask of the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each rank, and groups that
-// NVLink joins as lists of ranks, lowest first (NVG-34); ranks of one GPU are of one group. The reach is staged, which
-// works everywhere.
+// The arguments that algorithms take from the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each
+// rank, and groups that NVLink joins as lists of ranks, lowest first (NVG-34); ranks of one GPU are of one group. The
+// access is staged, which works everywhere.
 //
 // In a plan, a node is where load, store and signals reach. So nodes whose GPUs an NVSwitch outside joins to one group
 // (GB200 NVL72) count as one, the lowest of them. Host memory of another of these nodes is still out of reach:

@@ -1,4 +1,5 @@
-// What a plan should take, for messages of any size: start-up, steps, links, memory. Constants come from a profile.
+// Predicts the time of a plan for messages of any size, from start-up, steps, links and memory. Constants come from a
+// profile.
 #pragma once
 
 #include <vector>
@@ -11,8 +12,8 @@
 
 namespace plait {
 
-// How long a plan takes, by size of the message. A maximum of lines: of its critical path at each size, of its busiest
-// link, and of the busiest memory.
+// The time of a plan by size of the message. It is a maximum of lines: of its critical path at each size, of its
+// busiest link, and of the busiest memory.
 class CostCurve {
  public:
   double seconds(double bytes) const;
@@ -24,7 +25,8 @@ class CostCurve {
 
 enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  // Simple, LL, LL128
 
-// What the model knows of a plan on a machine. It need not be proved yet: to try many costs less than to prove them.
+// A plan on a machine, as the model sees it. The plan need not be proved yet: it is cheaper to try many than to prove
+// them.
 class PlanModel {
  public:
   // Throws kInvalidPlan where its form is wrong or it is too large to prove, and what link_load() throws.
@@ -42,7 +44,7 @@ class PlanModel {
   const LinkLoad load_;
   const int steps_;
   const bool moves_data_;
-  const double memory_bytes_;  // that the rank which reads and writes most does, for each byte of the message
+  const double memory_bytes_;  // read and written by the busiest rank, for each byte of the message
 };
 
 }  // namespace plait

@@ -1,5 +1,5 @@
-// A machine's profile: what its operations cost, and what was measured to be fastest on it. Data of profiles/*.json,
-// with the machine, the date, the command and the commit that the figures come from.
+// A machine's profile: the costs of its operations, and tables of what was measured to be fastest on it. The data lies
+// in profiles/*.json, with the machine, date, command and commit of the figures.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace plait {
 
-// What a plan's operations cost besides their bytes over links.
+// The costs of a plan's operations besides their bytes over links.
 struct Costs {
   double launch_seconds = 0;     // of a call: until its first operation begins, and from its last to its return
   double operation_seconds = 0;  // of each operation: reading it, addressing what it names
@@ -36,13 +36,13 @@ struct Costs {
   Protocol ll, ll128;
 };
 
-// What of a call a rule's limits look at, all in bytes.
+// The quantity of a call that a rule's limits bound, in bytes.
 enum class Measure : uint8_t {
   kMessage,   // the message
-  kStored,    // what a rank stores that stores the whole message at every other
-  kCrossing,  // what crosses the links of the busiest rank, in the direction in which more does, where everything goes
-              // straight to whoever needs it, and is combined by one rank each
-  kPieces,    // what a rank stores in a step of the plan that gives every other rank a piece
+  kStored,    // the stores of a rank that stores the whole message at every other
+  kCrossing,  // the bytes over the links of the busiest rank, in its busier direction, if everything goes straight to
+              // the rank that needs it, and one rank combines each element
+  kPieces,    // the stores of a rank in a step of the plan that gives every other rank a piece
 };
 
 struct Limit {
@@ -50,7 +50,7 @@ struct Limit {
   size_t bytes = 0;
 };
 
-// What else a rule may look at.
+// Other facts on which a rule may depend.
 enum class Flag : uint8_t {
   kFewSms,        // a call may keep few SMs busy
   kWidePartials,  // unfinished reductions travel in a wider type
@@ -61,7 +61,7 @@ enum class Flag : uint8_t {
 inline constexpr int kFlagCount = 5;
 using Flags = std::array<bool, kFlagCount>;
 
-// When a rule applies; what is not said is not looked at.
+// The condition of a rule. Fields that are left out do not matter.
 struct RuleCondition {
   std::vector<Collective> collectives;  // empty: all
   int least_ranks = 1, most_ranks = std::numeric_limits<int>::max();
@@ -71,7 +71,7 @@ struct RuleCondition {
   std::optional<Limit> from, to;  // both included
 };
 
-// A row of a measured table: of each kind of row the first whose condition holds counts.
+// A row of a measured table. The first row of each kind whose condition holds counts.
 struct MeasuredRule {
   RuleCondition when;
   std::string choice;  // an algorithm's spec, or the name of a protocol
@@ -79,7 +79,7 @@ struct MeasuredRule {
   std::string reason;  // one sentence
 };
 
-// What calls took, of plans that rules choose: float32, out of place.
+// Measured times of plans that rules choose: float32, out of place.
 struct MeasuredTimes {
   struct Point {
     size_t bytes = 0;  // of the message
@@ -92,12 +92,12 @@ struct MeasuredTimes {
   std::map<std::string, std::vector<Point>> of_plan;  // by its name, in order of size
 };
 
-// How much goes through host memory while links carry the rest.
+// The host path: how much goes through host memory while links carry the rest.
 struct HostPathRule {
   RuleCondition when;
-  double links_gbps = 0, host_gbps = 0;  // what crosses the links of the busiest GPU, and what goes beside them
-  double lateness_seconds = 0;           // of its last byte
-  double pace_gbps = 0;                  // that SMs of one GPU may store there
+  double links_gbps = 0, host_gbps = 0;  // over the links of the busiest GPU, and through host memory beside them
+  double lateness_seconds = 0;           // of the host path's last byte
+  double pace_gbps = 0;                  // the most that SMs of one GPU may store there
   bool in_place_of_others = false;       // its CTAs are taken from those of the links
 };
 
@@ -132,10 +132,10 @@ Profile parse_profile(std::string_view text, std::string file);
 
 // All profiles of the library, by name.
 const std::vector<Profile>& profiles();
-// The first that fits the devices of the ranks, those with more to say first; there is always one.
+// The first profile that fits the devices of the ranks. More specific ones come first, and there is always one.
 const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
 
-// What was measured of the collective over as many such GPUs; null where nothing was.
+// Measured times of the collective over as many such GPUs; null if there are none.
 const MeasuredTimes* times_for(const Profile& profile, Collective collective, const Topology& topology,
                                const std::vector<int>& device_of_rank);
 

@@ -18,8 +18,8 @@ class Routes {
   Routes(const Topology& topology, const Placement& placement);
 
   int device_of(const Endpoint& end) const;
-  // The paths that share what goes from one device to another. None where nothing is crossed: between two memories of
-  // one GPU, or in a CPU socket whose memory is not a device.
+  // The paths that share the data from one device to another. None if no link is crossed: between two memories of one
+  // GPU, or in a CPU socket whose memory is not a device.
   const std::vector<Path>& between(int from, int to) { return connection(from, to).paths; }
   // Seconds that one byte takes; 0 where nothing is crossed.
   double seconds(const Endpoint& from, const Endpoint& to);

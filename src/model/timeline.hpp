@@ -1,4 +1,4 @@
-// When each operation of a plan could be over: what its steps take on a machine.
+// The critical path of a plan on a machine.
 #pragma once
 
 #include <array>
@@ -12,16 +12,16 @@
 
 namespace plait {
 
-// Seconds: some at the start, and more for each byte of the message.
+// A time in seconds that grows with the message: a start, and a slope for each byte.
 struct Line {
   double start = 0;
   double per_byte = 0;
 
-  // For a message of infinitely many bytes only they count.
+  // For infinitely many bytes only the slope counts.
   double at(double bytes) const;
 };
 
-// What operations cost on the critical path. All 0: only bytes over links count.
+// The costs of operations on the critical path. If all are 0, only bytes over links count.
 struct StepCosts {
   double operation_seconds = 0;
   std::array<double, kLinkKindCount> signal_seconds = {};
@@ -29,11 +29,11 @@ struct StepCosts {
   double link_share = 1;  // of the seconds that bytes take at the full speed of their links: more than 1 is slower
 };
 
-// A plan's operations in an order in which they can be performed, each with what it asks of the machine. That is looked
-// up once, for messages of all sizes and for all protocols.
+// A plan's operations in an order in which they can be performed, each with its demand on the machine. The demands are
+// looked up once, for messages of all sizes and for all protocols.
 class Timeline {
  public:
-  // Of a plan whose form is right; what waits for ever is left out.
+  // The plan's form must be right. Operations that wait for ever are left out.
   Timeline(const Plan& plan, const Pairing& pairing, Routes& routes);
 
   // The longest chain of operations that wait for each other, for a message of so many bytes (which may be infinite):
@@ -50,12 +50,12 @@ class Timeline {
     double seconds = 0;   // that its bytes take at the full speed of their links, for each byte of the message
     uint32_t signal = 0;  // told or heard; messages count as signals
     Kind kind = Kind::kWork;
-    // Of what is heard: the narrowest kind of link between its ends, or kLocal where they share a device.
+    // For kHear: the narrowest kind of link between the signal's ends, or kLocal if they share a device.
     uint8_t link_kind = kLocal;
     bool between_ranks = false;
   };
   static constexpr uint8_t kLocal = kLinkKindCount;
-  // What a queue does before it waits for another.
+  // The steps of a queue before it waits for another.
   struct Stretch {
     size_t queue = 0;
     size_t end = 0;  // in steps_

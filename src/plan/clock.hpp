@@ -57,7 +57,7 @@ class ClockStore {
   using SharedPage = std::shared_ptr<Page>;  // null: nothing is known
 
   static size_t pages(size_t components) { return (components + kPageComponents - 1) / kPageComponents; }
-  // What a clock takes besides its pages.
+  // Bytes of a clock besides its pages.
   static size_t index_bytes(size_t components) { return pages(components) * sizeof(SharedPage) + 2 * kExtraBytes; }
 
   size_t components_;

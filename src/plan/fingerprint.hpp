@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// Of everything in the plan, its name included: equal for equal plans, in every process; others differ, but for one in
-// 2^64. Never 0.
+// A hash of everything in the plan, its name included. Equal plans have the same in every process. Two other plans
+// share one by a chance of 2^-64. Never 0.
 uint64_t fingerprint(const Plan& plan);
 
 // "00c5a1f3902b7e64"

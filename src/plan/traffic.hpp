@@ -40,7 +40,7 @@ struct Traffic {
   int64_t chunks = 0;
 };
 
-// What can be counted in a plan without executing it.
+// Counts in a plan that need no execution.
 struct PlanCounts {
   std::vector<Traffic> traffic;      // between different endpoints, sorted
   std::vector<int64_t> chunks_read;  // by each rank's engines, in chunks

@@ -39,7 +39,7 @@ double socket_gbps(std::string_view vendor_or_architecture);
 // each way.
 inline constexpr double kAssumedMemoryGbps = 100;
 
-// What joins a host to others where no NIC is known: a port of 100 Gbit/s.
+// The port of a host with no known NIC: 100 Gbit/s.
 inline constexpr double kAssumedNicGbps = 12.5;
 
 }  // namespace plait

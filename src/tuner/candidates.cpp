@@ -1,4 +1,4 @@
-// Trying all algorithms.
+// Asks all algorithms for plans, and costs them.
 #include "tuner/candidates.hpp"
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 namespace plait {
 namespace {
 
-// A plan of more operations is tried only where there is none of fewer: larger ones take seconds to prove. Over very
-// many ranks those of log2 p steps have more, a few in each step.
+// A plan of more operations is tried only if there is none of fewer, since larger ones take seconds to prove. Over very
+// many ranks even plans of log2 p steps have more.
 int few_operations(int ranks) { return std::max(300'000, 96 * ranks); }
 
-// What a rank's part of a plan asks of a runtime. As stores, a message takes a mailbox and a signal at its receiver,
-// and a copy at each end that has data.
+// The demands of a rank's part of a plan on a runtime. A message that becomes stores takes a mailbox and a signal at
+// its receiver, and a copy at each end that has data.
 struct RankNeeds {
   RankNeeds(const RankPlan& rank, bool messages_as_stores)
       : signals(rank.signals), slots(int64_t{rank.scratch_slots} + rank.host_slots), messages(rank.messages) {
@@ -210,7 +210,7 @@ Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits,
 
 void refuse_all(const RankMachine& machine, Collective collective, const std::vector<LeftOut>& left_out) {
   std::string reasons;
-  std::string_view algorithm;  // that was named last; of each the first plan speaks for all
+  std::string_view algorithm;  // named last; the first plan of each algorithm speaks for all of them
   for (const LeftOut& it : left_out) {
     if (it.plan.algorithm == algorithm) continue;
     algorithm = it.plan.algorithm;

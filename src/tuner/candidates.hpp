@@ -1,4 +1,4 @@
-// What could be run, and what it should take: every algorithm's plans that a runtime can perform.
+// Candidates: the plans of every algorithm that a runtime can perform, each with the time that the model predicts.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace plait {
 
-// What a runtime can perform, of every rank.
+// Limits of a runtime, for each rank of a plan.
 struct PlanLimits {
   int least_queues = 0, queues = 1 << 20;
   int operations = 1 << 30, places = 1 << 30;
@@ -23,16 +23,16 @@ struct PlanLimits {
   bool any_engine = true;     // else every queue is an SM's
   bool unread_stores = true;  // see PlanReport
 
-  // What the plan has that is not performed, in words: "rank 2 has 5 queues, more than 3"; none where all of it is.
+  // Names what the runtime cannot perform: "rank 2 has 5 queues, more than 3". None if it can perform the whole plan.
   std::optional<std::string> excess(const VerifiedPlan& plan) const;
-  // The same of a plan that is not proved, of which nobody knows what is read.
+  // The same for a plan that is not proved. Nobody knows yet what it reads.
   std::optional<std::string> excess(const Plan& plan) const;
 };
 
-// What a plan should take with a protocol of GPUs; with signals also what it takes on CPUs.
+// The predicted time of a plan with one protocol of GPUs. With Simple it is also the time on CPUs.
 CostCurve cost_of(const PlanModel& plan, const Costs& costs, Protocol protocol);
 
-// Not yet proved: of many candidates few are chosen, and to prove a plan takes longer than to cost it.
+// The plan is not yet proved: few of many candidates are chosen, and a proof takes longer than a prediction.
 struct Candidate {
   PlanChoice choice;
   Protocol protocol = Protocol::kSimple;
@@ -52,18 +52,18 @@ struct Candidates {
   std::vector<Candidate> all;
   std::vector<LeftOut> left_out;
 
-  // The one that takes the least for so many bytes; of equals the one in fewer steps.
+  // The fastest for so many bytes. Among equals it is the one with fewer steps.
   const Candidate& cheapest(double bytes) const;
   // Null where there is none.
   const Candidate* find(const PlanChoice& choice, Protocol protocol) const;
-  // Leaves out what turned out not to be usable.
+  // Drops a candidate that turned out not to be usable.
   void drop(LeftOut it);
 };
 
-// Is told what is being done, which takes seconds over thousands of ranks. May throw, and so end it.
+// Hears what is being done, which takes seconds over thousands of ranks. It may throw to end the work.
 using TunerProgress = std::function<void(const std::string& what)>;
 
-// Of every algorithm that serves the collective. Throws kInvalidArgument, with what is in the way, where there is none.
+// Asks every algorithm that serves the collective. Throws kInvalidArgument, which says why, if there is no candidate.
 Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits, Collective collective, int root,
                            const TunerProgress& progress = {});
 // Throws that.

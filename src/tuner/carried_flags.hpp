@@ -1,4 +1,4 @@
-// Which plans can be performed with the flags inside the data.
+// Decides which plans can run with the flags inside the data (LL, LL128).
 #pragma once
 
 #include "base/types.hpp"
@@ -14,7 +14,7 @@ bool every_rank_has_one_queue(const Plan& plan);
 // piece of data can carry its own flag, and every signal may be left out, for whatever a wait guards is guarded by the
 // flags.
 bool can_carry_flags(const VerifiedPlan& plan, DataType type);
-// The same of a plan that need not be proved, for types whose unfinished reductions are as wide as their elements.
+// The same for a plan that need not be proved, and for types whose partial sums are as wide as their elements.
 bool can_carry_flags(const Plan& plan);
 
 }  // namespace plait

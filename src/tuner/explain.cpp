@@ -63,7 +63,7 @@ class ChoiceExplanation {
   Alternative described(const Candidate& it) const {
     return {it.choice.text(), it.protocol, it.cost.seconds(bytes_), it.bound_seconds_per_byte, it.steps};
   }
-  // In the protocol that was chosen; where none was, in the fastest.
+  // With the chosen protocol, or else with the fastest.
   Alternative own() const {
     Alternative best = described(tuner_.costed(it_.choice));
     if (!it_.is_asked_for || candidates_ == nullptr) return best;
@@ -92,7 +92,7 @@ class ChoiceExplanation {
                      [](const Alternative& a, const Alternative& b) { return a.seconds < b.seconds; });
   }
 
-  // Of a long message a bandwidth says more than a time.
+  // A bandwidth says more about a long message than a time.
   bool is_long() const { return it_.bytes == 0 && !is_barrier_; }
 
   std::string choices_text() const {

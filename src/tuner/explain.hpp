@@ -1,4 +1,4 @@
-// Why this plan: what `plait plan --explain` prints, and what tables say of plans that were not tried.
+// Reasons for a choice: the text of `plait plan --explain`, and words for plans that were not tried.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct Explained {
 // The message that stands for long ones.
 inline constexpr size_t kLongMessage = size_t{8} << 30;
 
-// What the plan does to links; beside it the best plan of every other algorithm, with the time that the model predicts;
-// and in a sentence what spoke for the one chosen, or what would be faster.
+// Shows the plan's load on links, beside it the best plan of every other algorithm with its predicted time, and in a
+// sentence why the chosen one won, or what would be faster.
 std::string explain(Tuner& tuner, const Explained& it);
 
-// "bruck, ring; double_binary_tree in more parts": what was too large to be tried; empty where nothing was.
+// Names the plans that were too large to try: "bruck, ring; double_binary_tree in more parts". Empty if none was.
 std::string too_large_text(const Candidates& candidates);
 
 }  // namespace plait

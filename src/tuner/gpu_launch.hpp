@@ -1,4 +1,4 @@
-// How a plan is laid over GPUs: a stateless function of plan, call and machine (NVG-52: few CTAs suffice).
+// Launches of plans on GPUs: a stateless function of plan, call and machine (NVG-52: few CTAs suffice).
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace plait {
 
-// What is known of a launch beforehand.
+// The parts of a launch that are decided beforehand.
 struct LaunchWish {
   std::optional<Protocol> protocol = {};  // that the model found cheapest
-  int threads = 0;                        // of a channel with signals; 0: as the plan suggests
+  int threads = 0;                        // of a channel with Simple; 0: as the plan suggests
 };
 
 class GpuLaunch {
@@ -19,12 +19,12 @@ class GpuLaunch {
   // All must outlive it.
   GpuLaunch(const RankMachine& machine, const Query& query) : machine_(machine), gpus_(*machine.gpus), query_(query) {}
 
-  // Flags inside the data where the plan can carry them and they are faster, else signals.
+  // LL or LL128 if the plan can carry flags inside the data and that is faster, else Simple.
   LaunchShape shape(const VerifiedPlan& plan, const LaunchWish& wish) const;
-  // Has a part of the message go through host memory while links carry the rest, by copy engines or by kernels, where
-  // that was measured to pay.
+  // Sends a part of the message through host memory while links carry the rest, by copy engines or by kernels, if that
+  // was measured to pay.
   void add_host_part(LaunchShape& shape, const std::optional<PlanChoice>& zero_copy) const;
-  // What users' launches with a part through host memory store there at most; 0 where nothing is known.
+  // The most that a user's launch with a host path stores there, in bytes per second; 0 if nothing is known.
   double host_pace() const;
   // CTAs that wait for each other have to be on the GPU at once.
   LaunchShape fit(LaunchShape shape, const VerifiedPlan& plan) const;

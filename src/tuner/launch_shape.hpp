@@ -1,5 +1,5 @@
-// How a plan is laid over a GPU: a plain value, the same on all ranks, chosen by a stateless function (NVG-52: few CTAs
-// suffice) and open to change.
+// The shape of a launch: a plain value, the same on all ranks, chosen by a stateless function (NVG-52: few CTAs
+// suffice). Users may change it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace plait {
 
-// How an `sm` queue tells its peers that data has arrived.
+// The ways in which an `sm` queue tells its peers that data has arrived.
 enum class Protocol {
   kSimple,  // a store with release after the data, a load with acquire before it: any plan, full bandwidth
   kLl,      // every 16 bytes stored carry 8 bytes of data and their flags: half the bandwidth, no other wait
@@ -21,13 +21,13 @@ const char* name(Protocol protocol);  // "Simple", "LL", "LL128", as NCCL spells
 // In any case. The former names "signals", "packets" and "lines" are taken for one release.
 std::optional<Protocol> parse_protocol(std::string_view text);
 
-// The last part of each block of a long message, which goes through pinned host memory while links carry the rest: by
-// channels of a launch of its own.
+// The host path: the last part of each block of a long message goes through pinned host memory, by channels of a launch
+// of its own, while links carry the rest.
 struct HostPath {
   int channels = 0;  // 0: there is no such part
   double share = 0;  // of each block
-  // What the channels of a rank store at most, all together. More than PCIe takes would queue up in front of what goes
-  // over links.
+  // The most that all channels of a rank store per second. More than PCIe takes would queue up before the stores over
+  // links.
   double bytes_per_second = 0;
 
   double percent() const;  // the share, to a tenth: for people
@@ -49,14 +49,14 @@ struct LaunchShape {
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };
 
-// What a rank launches of it: no more channels than there are slices, each a CTA for each queue that this rank has.
+// The part that a rank launches: no more channels than slices, and in each a CTA for each queue of this rank.
 struct LaunchGrid {
   int channels = 1;
   int queues = 1;
 };
 
-// With so many queues: "16 channels, 32 CTAs of 512 threads, Simple", "62 channels, 124 CTAs of 512 threads, Simple,
-// and 4 channels, 8 CTAs for 8.2% through host memory".
+// The shape in words, for so many queues: "16 channels, 32 CTAs of 512 threads, Simple", "62 channels, 124 CTAs of 512
+// threads, Simple, and 4 channels, 8 CTAs for 8.2% through host memory".
 std::string to_text(const LaunchShape& shape, int queues);
 // Reads PLAIT_LAUNCH, such as "LL:32x512" or "Simple:62x512+4:8%" (where HostPath::bytes_per_second stays 0).
 // Throws kInvalidArgument with the expected form.

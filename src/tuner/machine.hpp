@@ -1,4 +1,4 @@
-// The machine of a communicator, as its choices see it: the same on all ranks.
+// The machine of a communicator as its choices see it. It is the same on all ranks.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace plait {
 
-// What choices may know of GPUs that run kernels: the least and the most of any rank's.
+// Facts about the GPUs that run kernels, as far as choices may depend on them: the least and the most of any rank's.
 struct GpuFacts {
   int processors = 132;      // SMs
   int ranks_per_device = 1;  // that share one GPU
@@ -35,22 +35,22 @@ struct RankMachine {
   AlgorithmArguments base;       // nodes, groups and engine, of any collective
 
   int ranks() const { return static_cast<int>(placement.device_of_rank.size()); }
-  // What algorithms ask of it.
+  // The arguments of algorithms on it.
   AlgorithmArguments arguments(Collective collective, int root) const;
 };
 
-// Ranks placed on a topology, with what is known of its GPUs by their models: a described machine, and what `plait
-// plan` looks at. Throws kInvalidArgument where they do not fit, with what would.
+// Places ranks on a topology, with facts about its GPUs by their models: for described machines, and for `plait plan`.
+// Throws kInvalidArgument if they do not fit, and says what would.
 RankMachine place_on(const Topology& topology, int ranks, const Settings& settings);
 // The same for ranks on these devices.
 RankMachine place_on(const Topology& topology, const std::vector<int>& device_of_rank, const Settings& settings);
 
-// What PLAIT_TOPOLOGY names: a described machine or a file, with ":nodes=2" behind it for so many of them. Throws
-// kInvalidArgument or kInvalidInput.
+// Reads PLAIT_TOPOLOGY: the name of a described machine or a file, with ":nodes=2" behind it for so many of them.
+// Throws kInvalidArgument or kInvalidInput.
 Topology described_topology(std::string_view text);
 
-// Whether ranks should share pinned host memory, for a part of long messages: where that was measured to help, or where
-// the user's launch insists.
+// Whether ranks should share pinned host memory for the host path: if it was measured to help, or the user's launch
+// insists.
 struct LaunchShape;
 bool wants_host_path(const RankMachine& machine, const std::optional<LaunchShape>& launch);
 

@@ -1,4 +1,4 @@
-// Algorithms that the user insists on: PLAIT_ALGORITHM.
+// PLAIT_ALGORITHM: the algorithms on which the user insists.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace plait {
 
-// How a message from one rank to another goes, between GPUs.
+// The way of a message from one GPU's rank to another.
 struct MessageChoice {
-  std::optional<Engine> direct;  // copies it straight from buffer to buffer; none: through the receiver's inbox
+  std::optional<Engine> direct;  // copies it straight from buffer to buffer; none: through the receiver's FIFO
   bool insists = false;          // the user does
 };
 
@@ -22,9 +22,9 @@ struct MessageChoice {
 //
 //     all_reduce:0-64K=one_shot,64K-8M=hierarchical_ring(3x2),8M-=nvgroup_ring(parts=4)
 //
-// A range is from its first size on, below its second; a second one of a collective need not name it again. Algorithms
-// are written as parse_spec() reads them. Messages between two ranks have no plan, but "send_receive:push" has the
-// sender store them, and "send_receive:pull" (pull(sm), pull(copy)) the receiver copy them.
+// A range begins at its first size and ends below its second. Further ranges of a collective need not name it again.
+// Algorithms are written as parse_spec() reads them. Messages between two ranks have no plan, but "send_receive:push"
+// has the sender store them, and "send_receive:pull" (pull(sm), pull(copy)) the receiver copy them.
 class AlgorithmOverrides {
  public:
   struct Entry {

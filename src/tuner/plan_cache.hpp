@@ -1,4 +1,4 @@
-// Plans: each that was chosen made and proved once, and those that were given.
+// Keeps plans: each chosen plan is made and proved once, and plans that the caller gave stay.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace plait {
 
 class PlanCache {
  public:
-  // Given plans at a time: who tries thousands of them has to forget some.
+  // Given plans at a time. Programs that try thousands of them have to forget some.
   static constexpr size_t kMostGiven = 256;
 
   // The plan of a choice whose ranks, nodes and groups are those of all choices here, or one that was given.
@@ -30,14 +30,14 @@ class PlanCache {
     }
     return plan;
   }
-  // Whether get() need not make it.
+  // Whether get() has the plan already.
   bool has(const PlanChoice& choice) const {
     if (choice.given != 0) return true;
     const auto found = plans_.find(key_of(choice));
     return found != plans_.end() && found->second != nullptr;
   }
 
-  // From now on given() has it. True: to make room, those that were given before have been forgotten.
+  // From now on given() has the plan. Returns true if it forgot those that were given before, to make room.
   bool give(std::shared_ptr<const VerifiedPlan> plan) {
     const bool is_full = given_.size() == kMostGiven;
     if (is_full) given_.clear();

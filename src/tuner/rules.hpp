@@ -1,4 +1,4 @@
-// Which row of a measured table holds for a call.
+// Finds the row of a measured table that holds for a call.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,8 @@
-// The one choice: for communicators, and for `plait plan`.
+// The one choice, for communicators and for `plait plan`.
 //
-// In this order: the plan that the call names, what the user insists on, what a measured table of the machine's profile
-// says, what the model finds cheapest of all candidates. A pure function of what is equal on all ranks, so that all
-// choose alike.
+// The first of these decides: the plan that the call names, the algorithm on which the user insists, a measured table
+// of the machine's profile, the candidate that the model finds cheapest. The choice is a pure function of facts that
+// are equal on all ranks, so all choose alike.
 #pragma once
 
 #include <map>
@@ -28,32 +28,32 @@ struct ChoiceRange {
   int steps = 0;                            // of the plan
   double from_seconds = 0, to_seconds = 0;  // predicted, at its ends
   double bound_gbps = 0;                    // of message, that links allow at most; 0: none is used
-  // What it took on such a machine, where the profile has that: at sizes of this range, in order. Else empty.
+  // Measured times at sizes of this range, in order, if the profile has any for such a machine. Else empty.
   std::vector<MeasuredTimes::Point> measured;
   std::string measured_source;
 };
 
 class Tuner {
  public:
-  // Throws kInvalidArgument where settings cannot be used with these ranks. `is_for_gpus`: choices are for ranks that
-  // have GPUs, which alone copy from buffer to buffer; else whoever insists on that is refused.
+  // Throws kInvalidArgument if settings cannot be used with these ranks. `is_for_gpus`: choices are for ranks with
+  // GPUs. Only these run zero-copy plans; on others, settings that insist on one are refused.
   Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus);
 
-  // Is told what takes long, from now on.
+  // From now on, `progress` hears what takes long.
   void report_to(TunerProgress progress) { progress_ = std::move(progress); }
 
   const RankMachine& machine() const { return machine_; }
   Choice choose(const Query& query);
-  // How a message of so many bytes goes from one rank to another, between GPUs; both ends choose alike.
+  // The way of a message of so many bytes from one GPU's rank to another. Both ends choose alike.
   MessageChoice choose_message(size_t bytes) const;
   std::shared_ptr<const VerifiedPlan> plan(const PlanChoice& choice);
-  // What the model has to say of a choice, whoever made it.
+  // The model's prediction for a choice, whoever made it.
   Candidate costed(const Choice& choice);
   CostCurve cost(const Choice& choice) { return costed(choice).cost; }
-  // What the model chooses from. Throws what find_candidates() does.
+  // The candidates from which the model chooses. Throws what find_candidates() does.
   const Candidates& candidates(Collective collective, int root);
-  // Plans that queries name by their fingerprints. True: to make room, those that were given before have been
-  // forgotten, and whoever uses one must not go on.
+  // Adds a plan that queries name by its fingerprint. Returns true if it forgot those that were given before, to make
+  // room; nobody may use these any more.
   bool give(std::shared_ptr<const VerifiedPlan> plan) { return plans_.give(std::move(plan)); }
   bool knows(uint64_t fingerprint) const { return plans_.knows(fingerprint); }
   const VerifiedPlan& given(uint64_t fingerprint) const { return *plans_.given(fingerprint); }

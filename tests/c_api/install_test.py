@@ -47,7 +47,7 @@ def main() -> int:
         library = next(prefix.rglob("libplait.so")).parent
         installed = {path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if path.is_file()}
         assert {"include/plait/plait.h", "include/plait/plait.hpp"} <= installed, installed
-        assert {f"share/doc/plait/{name}" for name in ("LICENSE", "c_api.md", "all_reduce.c")} <= installed, installed
+        assert {f"share/doc/plait/{name}" for name in ("LICENSE", "c_api.md", "c_api/errors.md", "all_reduce.c")} <= installed, installed
         assert not any(name.endswith(".a") for name in installed), installed
 
         consumer.mkdir()

@@ -93,7 +93,7 @@ def _complete(options: argparse.Namespace, launched: _core.LaunchEnvironment | N
 
 
 def _complete_plan(options: argparse.Namespace) -> None:
-    """Of a plan that is given, what it says itself need not be said again. Sets options.given, None without one."""
+    """Takes collective, root and ranks from a given plan. Sets options.given, which is None without one."""
     options.given = None if options.plan is None else plans.load(options.plan)
     if options.given is None:
         if options.collective is None:

@@ -57,7 +57,7 @@ def _mpirun() -> str:
 
 
 def become_mpirun(command: Sequence[str], ranks: int) -> int:
-    """Of that command."""
+    """Turns this process into mpirun of the command, with the flags that its Open MPI needs."""
     mpirun = _mpirun()
     version = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False).stdout
     flags = []

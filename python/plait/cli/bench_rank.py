@@ -61,7 +61,7 @@ def measure_as_rank(options: argparse.Namespace, cases: Sequence[tuple], local_r
 
 
 def _table_of(options: argparse.Namespace) -> Callable[..., None]:
-    """What prints the table: a report that other programs read stays alone on standard output."""
+    """The stream for the table. A report that other programs read stays alone on standard output."""
     alone = STANDARD_OUTPUT in (options.json, options.csv)
     return partial(screen.show, file=sys.stderr) if alone else screen.show
 

@@ -1,4 +1,4 @@
-"""What `plait bench` measured, and its JSON form."""
+"""Results of `plait bench`, and their JSON form."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def seconds(measurement: _core.Measurement) -> float:
 
 
 def ratio(peer: _core.Measurement, ours: _core.Measurement) -> Ratio | None:
-    """Of the medians, and its spread over cycles; None where either is not measured."""
+    """The ratio of the medians, and its spread over cycles. None if either was not measured."""
     if not (is_measured(peer) and is_measured(ours)):
         return None
     each = [theirs / own for theirs, own in zip(peer.seconds, ours.seconds, strict=True)]
@@ -128,7 +128,7 @@ def fastest(place: list[_core.Measurement], modes: dict[str, int]) -> str | None
 
 
 def best_ratio(place: list[_core.Measurement], modes: dict[str, int]) -> Ratio | None:
-    """Of a peer in its fastest mode."""
+    """The times of a peer in its fastest mode."""
     mode = fastest(place, modes)
     return None if mode is None else ratio(place[modes[mode]], place[0])
 

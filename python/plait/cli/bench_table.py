@@ -24,7 +24,7 @@ _COLUMNS = "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}" + "  {:>7}  {:>6}  {:>6}  {:>
 _HOST_COLUMNS = " {:>8}  {:>8}"
 
 
-# What stands beside peers and copies: tables of our own, after nccl-tests'.
+# Columns beside peers and copies. Our own tables follow nccl-tests'.
 _CASE = "# {:>10}  {:>12}  {:>8}  {:>6}"
 _TIME, _RATIO, _SPREAD = "  {:>9}", "  {:>8}", "  {:>16}"
 _COPIES = "# {:>10}  {:>12}  {:>8}  {:>9}  {:>18}  {:>14}"
@@ -79,7 +79,7 @@ def host_figures(row: Row, options: argparse.Namespace) -> str:
 
 
 def figures(case: Case, measurement: _core.Measurement) -> str:
-    """Of one place."""
+    """The columns of one place (out of place or in place)."""
     if not is_measured(measurement):
         return "  {:>7}  {:>6}  {:>6}  {:>6}".format(*["N/A"] * 4)
     time = seconds(measurement)

@@ -71,7 +71,7 @@ def _send(number: signal.Signals, processes: Set[int]) -> None:
 
 
 def _children() -> set[int]:
-    """Of this process. Empty where the kernel does not say."""
+    """The children of this process. Empty if the kernel does not tell."""
     found: set[int] = set()
     for file in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # a thread that ended

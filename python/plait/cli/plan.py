@@ -102,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
             _write(made.plan, options)
         show_json(plan_json.summary_of(made))
         return 0
-    # What other programs read stays alone on stdout.
+    # Output that other programs read stays alone on stdout.
     words = sys.stderr if options.output is None and options.format in ("json", "svg") else sys.stdout
     if made.ranges:
         _print_table(made, words)

@@ -11,7 +11,7 @@ ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
 
 def figures_of(plan: plans.Plan) -> dict[str, Any]:
-    """What the verifier and the plan itself say."""
+    """The facts that the verifier and the plan itself tell."""
     return {
         "algorithm": plan.algorithm,
         "collective": plan.collective,
@@ -41,7 +41,7 @@ def summary_of(made: plans.MachinePlan) -> dict[str, Any]:
 
 
 def algorithms() -> list[dict[str, Any]]:
-    """What `plait plan --list` lists."""
+    """The list of `plait plan --list`."""
     return [
         {
             "name": algorithm.name,

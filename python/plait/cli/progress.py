@@ -1,4 +1,4 @@
-"""What is being done, on standard error, for what takes long."""
+"""Progress of long work, on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands say to people, on standard output and standard error.
+"""Output of commands to people, on standard output and standard error.
 
 Names of files and machines may hold anything: control characters, which could move the cursor or recolour the screen,
 are shown as "\\x1b" and the like; and so are those that turn the direction of text, as "\\u202e".
@@ -32,7 +32,7 @@ class OutputError(Exception):
 
 
 def prepare() -> None:
-    """To be called once, before anything is opened."""
+    """Call it once, before anything is opened."""
     # The number of a standard stream that is closed would go to the next file or pipe, and the output with it.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -66,14 +66,14 @@ def show_wrapped(text: object, *, hanging: int, file: TextIO | None = None) -> N
 
 
 def columns(stream: TextIO) -> int | None:
-    """Of the terminal; None where the output goes elsewhere, to programs that look for lines."""
+    """The width of the terminal. None if the output goes elsewhere, to programs that look for lines."""
     if not stream.isatty():
         return None
     return max(shutil.get_terminal_size().columns, _NARROWEST)
 
 
 def show_json(value: object) -> None:
-    """What other programs read, alone on standard output."""
+    """Prints what other programs read, alone on standard output."""
     import json
 
     show(json.dumps(value, indent=1))
@@ -102,7 +102,7 @@ def silence(stream: TextIO | None) -> None:
 
 @contextmanager
 def output_errors(stream: str = "output") -> Iterator[None]:
-    """What writing to a standard stream raises, as OutputError; but not that nobody reads it, or not yet."""
+    """Turns errors of writing to a standard stream into OutputError, unless nobody reads it, or not yet."""
     try:
         yield
     except (BrokenPipeError, BlockingIOError):

@@ -1,4 +1,4 @@
-"""What users write on command lines, read: sizes, lists of numbers, factors."""
+"""Reads what users write on command lines: sizes, lists of numbers, factors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import _core
 from ..errors import InvalidArgument
 from . import screen
 
-# What commands end with: docs/command_line.md. `plait run` has the statuses of its ranks besides.
+# Exit statuses (docs/command_line.md). `plait run` also passes on the statuses of its ranks.
 EXIT_FAILED = 1  # what was asked for was done, and failed
 EXIT_USAGE = 2  # what was given cannot be used: an argument, a variable, a file
 EXIT_BROKEN_PIPE = 141
@@ -104,12 +104,12 @@ def shown(text: str) -> str:
 
 
 def file_text(path: str) -> str:
-    """What messages call a file, whose name may be any bytes."""
+    """The name of a file in messages. Names may be any bytes."""
     return screen.printable(path).encode(errors="backslashreplace").decode()
 
 
 def unknown(what: str, text: str, names: Iterable[str]) -> str:
-    """What to say about a text that is none of `names`."""
+    """Says that a text is none of `names`."""
     names = list(names)
     return f"{what} '{shown(text)}' is none of: {', '.join(names)}{_core.did_you_mean(shown(text), names)}"
 

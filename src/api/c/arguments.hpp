@@ -6,7 +6,7 @@
 
 namespace plait::c {
 
-// Refuses what is none of plaitDataType_t.
+// Refuses a number that is no plaitDataType_t.
 DataType data_type(plaitDataType_t type);
 
 // Refuses a stream for a communicator on host memory.

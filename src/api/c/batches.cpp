@@ -10,7 +10,7 @@ namespace {
 // The calls on one GPU that are to come.
 using Queue = std::deque<size_t>;
 
-// What a rank has still to do.
+// The calls that a rank has still to make.
 struct Left {
   int device = 0;
   int calls = 0;

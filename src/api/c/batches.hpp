@@ -1,9 +1,8 @@
-// The order in which a group performs its calls on GPUs: in turns, the calls of one of which take their steps together
+// The order in which a group performs its calls on GPUs: in turns. The calls of a turn take their steps together
 // (Communicator::start_enqueue()).
 //
-// What was called first on a GPU is enqueued there first, but for calls of different ranks of one communicator. These
-// belong into one turn: its ranks may have to wait for each other on the host, and one of another turn does not come in
-// time.
+// The call that was made first on a GPU is enqueued there first. Calls of different ranks of one communicator are an
+// exception: they belong into one turn, since these ranks may have to wait for each other on the host.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace plait::c {
 
-// Whose a call of a group is.
+// The communicator, rank and GPU of a call in a group.
 struct Caller {
   int device = 0;
   int rank = 0;

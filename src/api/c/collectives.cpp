@@ -40,7 +40,7 @@ std::optional<Scalar> scalar_of(plaitRedOp_t op, const Call& call, plaitComm_t c
   return scalar;
 }
 
-// What can be known of a call before it is issued, in the words of the C interface; the communicator checks the rest.
+// Checks a call before it is issued, in the words of the C interface. The communicator checks the rest.
 void check(const CollectiveCall& made) {
   const Call& call = made.call;
   if (has_root(call.collective) && (call.root < 0 || call.root >= made.comm->size)) {

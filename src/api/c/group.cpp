@@ -223,7 +223,7 @@ void make_all(const std::vector<CommunicatorToMake>& communicators, FirstFailure
   run_together(jobs, failure);
 }
 
-// What a group has of one communicator.
+// The calls of a group on one communicator.
 struct Share {
   plaitComm_t comm;
   std::vector<const CollectiveCall*> calls;
@@ -259,7 +259,7 @@ Answer perform_share(const Share& share, FirstFailure& failure) {
   return answer;
 }
 
-// What only shows when all messages are known: nothing has happened yet.
+// Checks that need all messages of the group. Nothing has happened yet.
 Answer check(const Share& share) {
   if (!share.exchange) return {};
   return attempt(share.exchange->function,

@@ -1,4 +1,4 @@
-// Groups: what one thread notes between plaitGroupStart and plaitGroupEnd, and how it is done at the end.
+// Groups: one thread notes calls between plaitGroupStart and plaitGroupEnd, and makes them at the end.
 #pragma once
 
 #include <functional>
@@ -50,12 +50,12 @@ class Group {
   // Throws the first failure as a Refusal.
   void end();
 
-  // Within a group these note, else they do it at once.
+  // Within a group these note the call, else they make it at once.
   void issue(const CollectiveCall& call);
   void issue(const MessageCall& call);
   void make(CommunicatorToMake communicator);
 
-  // The whole of a C function that may be noted: where it fails within a group, nothing of the group is to be done.
+  // The whole of a C function whose call may be noted. If it fails within a group, no call of the group is made.
   template <class Body>
   static plaitResult_t at_edge(const char* function, const Body& body) noexcept {
     const plaitResult_t result = c::at_edge(function, body);
@@ -64,7 +64,7 @@ class Group {
   }
 
  private:
-  // What has been noted.
+  // The calls that were noted.
   struct Notes {
     std::vector<CommunicatorToMake> communicators;
     std::vector<CollectiveCall> calls;

@@ -1,4 +1,4 @@
-// What a plaitComm_t points to, and how the functions of the C interface get from one to its communicator.
+// The object behind a plaitComm_t, and the ways from it to its communicator.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace plait::c {
 
-// A communicator in use. Whoever holds a reference may use it also after its handle has ended; the last one ends it.
+// A communicator in use. A reference may be used after the handle has ended; the last reference ends the communicator.
 struct Member {
   explicit Member(Communicator its_communicator) : communicator(std::move(its_communicator)) {}
   Communicator communicator;
@@ -33,8 +33,8 @@ struct MachineTexts {
 
 }  // namespace plait::c
 
-// Handles stay allocated when they have ended: some hundred bytes each, so that one that is stale, also because another
-// thread has just aborted it, is always known for what it is and never memory of somebody else.
+// Handles stay allocated when they have ended, some hundred bytes each. So a stale one, even one that another thread
+// has just aborted, is always recognised and is never somebody else's memory.
 struct plaitComm {
   static constexpr uint64_t kLive = 0x6d6f437469616c50;   // "PlaitCom" in memory
   static constexpr uint64_t kEnded = 0x646e457469616c50;  // "PlaitEnd"
@@ -60,22 +60,22 @@ struct plaitComm {
 
 namespace plait::c {
 
-// `comm` where it is a handle that has not ended; refuses it else. `argument` names it in the refusal.
+// Returns `comm` if it is a handle that has not ended, and refuses it otherwise. `argument` names it in the refusal.
 plaitComm_t check_handle(plaitComm_t comm, const char* argument = "comm");
 
-// Its communicator, for calls that any thread may make at any time; none where it is finalized.
+// The communicator, for calls that any thread may make at any time. None if it is finalized.
 std::shared_ptr<Member> member_of(plaitComm_t comm);
 // The same for collectives: refuses a handle that is finalized.
 std::shared_ptr<Member> usable_member_of(plaitComm_t comm);
 
-// Takes the communicator out of the handle, which is then finalized, and where `ends_handle` says so ended. None where
-// it was finalized.
+// Takes the communicator out of the handle, which is then finalized, and ended if `ends_handle` is set. None if it was
+// finalized already.
 std::shared_ptr<Member> take_member(plaitComm_t comm, bool ends_handle);
 
-// What it says of its machine, also where it was finalized since. It stays until the handle ends.
+// The machine of the communicator, also after it was finalized. The texts stay until the handle ends.
 const MachineTexts& machine_of(plaitComm_t comm);
 
-// What ended the communicator, also where it was finalized since; none as long as nothing did.
+// The failure that ended the communicator, also after it was finalized. None if nothing did.
 std::optional<Answer> failure_of(plaitComm_t comm);
 
 // A communicator for the time of one call. Refuses handles that are finalized or used by another thread at the moment.

@@ -1,4 +1,4 @@
-// Operations that users make: sums of products with a scalar.
+// Operations that users make: pre-multiplied sums.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace plait::c {
 
-// Those of one communicator, by their numbers. Any thread.
+// The operations of one communicator, by number. Any thread may use it.
 class Operations {
  public:
   // Refuses more than a communicator may have.
@@ -25,7 +25,7 @@ class Operations {
   std::map<int, Scalar> scalars_;
 };
 
-// Whether it is a number that plaitRedOpCreatePreMulSum may have given.
+// Whether plaitRedOpCreatePreMulSum may have given this number.
 bool is_user_defined(plaitRedOp_t op);
 
 }  // namespace plait::c

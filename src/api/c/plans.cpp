@@ -24,7 +24,7 @@ plaitPlan_t keep(VerifiedPlan plan) {
   return handle;
 }
 
-// What is wrong with a file or a text is wrong with an argument here.
+// An unreadable file or text counts as an argument that cannot be used.
 template <class Read>
 plaitResult_t read_plan(const char* function, plaitPlan_t* plan, const char* argument, const char* value,
                         const Read& read) {

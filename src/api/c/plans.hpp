@@ -1,4 +1,4 @@
-// What a plaitPlan_t points to.
+// The object behind a plaitPlan_t.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 #include "plait/plait.h"
 #include "plan/verifier.hpp"
 
-// As handles of communicators, these stay allocated when they have ended, a few words each, so that one that is stale
-// is known for what it is.
+// Handles stay allocated when they have ended, a few words each, so that stale ones are recognised, as those of
+// communicators are.
 struct plaitPlan {
   static constexpr uint64_t kIsPlan = 0x6e616c507469616c;  // "laitPlan" in memory
 

@@ -1,4 +1,4 @@
-// What can be asked of the library and of a communicator at any time.
+// Questions about the library and about a communicator, at any time.
 #include <algorithm>
 
 #include "api/c/handle.hpp"

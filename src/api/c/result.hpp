@@ -11,11 +11,11 @@
 
 namespace plait::c {
 
-// What a function of the C interface answers: a result, and a sentence for plaitGetLastError.
+// The answer of a function of the C interface: a result, and a sentence for plaitGetLastError.
 struct Answer {
   plaitResult_t result = plaitSuccess;
   std::string text;
-  bool is_echo = false;  // of what failed on another rank, which has the reason at first hand
+  bool is_echo = false;  // the failure happened on another rank, whose own message is better
 };
 
 // Thrown where the C interface itself refuses a call.
@@ -44,7 +44,7 @@ void require(Pointer pointer, const char* argument) {
 // The result that tells a C caller of this error.
 plaitResult_t result_of(ErrorCode code);
 
-// What the exception at hand says, with the function's name before it; to be called where one was caught.
+// The answer for the exception at hand, with the function's name before its message. Call it in a catch block.
 Answer answer_of_exception(const char* function);
 
 // Runs the body of the C function `function`.
@@ -63,8 +63,8 @@ const char* last_error();
 // Keeps the words of an error for last_error(), and passes the result on.
 plaitResult_t remember(const Answer& answer) noexcept;
 
-// As long as it lives, pthread_cancel does not end the thread: that would unwind what must not be unwound, with other
-// ranks in the middle of a call.
+// While it lives, pthread_cancel does not end the thread. That would unwind code that must not be unwound, while other
+// ranks are in the middle of a call.
 class Uncancelled {
  public:
   Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
