@@ -11,6 +11,13 @@
 
 namespace plait {
 
+// The partners with which a rank begins to halve a message. The all-gather goes back the same way.
+enum class Order : uint8_t {
+  kFarFirst,   // half of the ranks away, then a quarter, … (NVG-31)
+  kNearFirst,  // its neighbour, then the ranks two away, … (UEN-07)
+};
+const char* name(Order order);  // "far_first", "near_first"
+
 // The arguments on which an algorithm may depend. They are the same on every rank, so that all ranks derive the same
 // plan.
 struct AlgorithmArguments {
@@ -25,6 +32,8 @@ struct AlgorithmArguments {
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
+  Order order = Order::kFarFirst;
+  int radix = 2;                                      // of a tree: a k-nomial tree has radix k
   int parts = 1;                                      // of the message that are under way at once
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
 
@@ -41,6 +50,8 @@ struct Uses {
   bool parts = false;
   bool zero_copy = false;  // Access::kZeroCopy
   bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them
+  bool order = false;
+  bool radix = false;
 };
 
 struct Algorithm {
@@ -53,8 +64,8 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, parts and, for zero-copy plans on GPUs, the engine filled in. Never throws.
-  // Empty if the algorithm is not for them.
+  // `machine` with direction, factors, order, radix, parts and, for zero-copy plans on GPUs, the engine filled in.
+  // Never throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 

@@ -110,6 +110,7 @@ std::vector<Level> random_levels(Random& random, const AlgorithmArguments& argum
     while (is_tree && algorithm.add_to_tree == nullptr) algorithm = any_of(random, level_algorithms());
     level.algorithm = algorithm.name;
     if (is_tree && has_direction) level.direction = direction;
+    if (algorithm.radix && coin(random)) level.radix = pick(random, 2, 5);
     if (is_tree) continue;
     if (algorithm.parts && coin(random)) level.parts = pick(random, 1, 3);
     if (algorithm.leaders && coin(random)) level.leaders = pick(random, 1, 3);
@@ -137,8 +138,11 @@ AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, C
   if (uses.parts && coin(random)) arguments.parts = pick(random, 1, 7);
   if (coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
   if (coin(random)) arguments.groups = random_groups(random, arguments, coin(random));
-  if (uses.factors && coin(random)) arguments.factors = random_factors(random, arguments.ranks);
+  if (uses.factors && coin(random))
+    arguments.factors = random_factors(random, pick(random, (arguments.ranks + 1) / 2, arguments.ranks));
   if (uses.levels && pick(random, 0, 3) > 0) arguments.levels = random_levels(random, arguments);
+  if (uses.order && coin(random)) arguments.order = Order::kNearFirst;
+  if (uses.radix && coin(random)) arguments.radix = pick(random, 2, 9);
   return arguments;
 }
 
@@ -165,7 +169,8 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
   return join(algorithm.name, " ", levels, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ",
               name(a.engine), " ", name(a.access), " nodes=", list(a.node_of), " groups=", groups,
-              " factors=", list(a.factors), " ", name(a.direction), " parts=", a.parts);
+              " factors=", list(a.factors), " ", name(a.direction), " ", name(a.order), " radix=", a.radix,
+              " parts=", a.parts);
 }
 
 // ---- Execution on numbers ----
@@ -241,6 +246,8 @@ void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& ar
   machine.direction = Direction::kLoad;
   machine.access = Access::kStaged;
   machine.parts = 1;
+  machine.order = Order::kFarFirst;
+  machine.radix = 2;
   machine.factors.clear();
   machine.levels.clear();
   if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
@@ -319,7 +326,7 @@ TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
           machine.collective = collective;
           machine.access = access;
           const std::vector<AlgorithmArguments> candidates = algorithm.candidates(machine);
-          EXPECT_LE(candidates.size(), 8U) << describe(algorithm, machine);
+          EXPECT_LE(candidates.size(), 10U) << describe(algorithm, machine);
           for (const AlgorithmArguments& candidate : candidates) {
             if (ranks > 8 && &candidate != &candidates.front() && &candidate != &candidates.back()) continue;
             SCOPED_TRACE(describe(algorithm, candidate));

@@ -30,6 +30,7 @@ TEST(Level, EveryLevelRoundTrips) {
         if (algorithm.parts && (bits & 1) != 0) level.parts = 3;
         if (algorithm.leaders && (bits & 2) != 0) level.leaders = 2;
         if (algorithm.direction && (bits & 4) != 0) level.direction = Direction::kStore;
+        if (algorithm.radix && (bits & 4) != 0) level.radix = 5;
         level.all_reduce = (bits & 8) != 0;
         EXPECT_EQ(parse_level(to_text(level)), level) << to_text(level);
       }
