@@ -34,6 +34,7 @@ namespace {
 //   own, of a piece.
 Plan make_hierarchical(const AlgorithmArguments& given) {
   check_arguments(hierarchical(), given);
+  for (const Level& level : given.levels) parse_level(to_text(level));  // refuses what no text could ask for
   AlgorithmArguments arguments = given;
   arguments.levels = with_directions(given.levels.empty() ? usual_levels(given) : given.levels, given);
   return compose(hierarchical(), arguments, arguments.levels, arguments.parts);

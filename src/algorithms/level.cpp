@@ -79,8 +79,9 @@ class LevelReader {
       if (!algorithm_->parts) refuse("has parts, but never cuts a piece into any");
       level_.parts = number_in(item, 6);
     } else if (item.starts_with("radix=")) {
-      if (!algorithm_->radix) refuse("has a radix, but no tree that it could be for");
+      if (!algorithm_->radix) refuse("has a radix, but no k-nomial tree that it could be for");
       level_.radix = number_in(item, 6);
+      if (level_.radix < 2 || level_.radix > 8) refuse("has '", item, "', which is not from 2 to 8");
     } else if (item.starts_with("leaders=")) {
       if (!algorithm_->leaders) refuse("has leaders, but ", algorithm_->name, " has none to choose");
       level_.leaders = number_in(item, 8);
@@ -116,7 +117,7 @@ std::string to_text(const Level& level) {
   const auto add = [&](const auto&... item) { inside += join(inside.empty() ? "" : ", ", item...); };
   if (level.direction) add(name(*level.direction));
   if (level.radix != 2) add("radix=", level.radix);
-  if (level.leaders > 0) add("leaders=", level.leaders);
+  if (level.leaders != 0) add("leaders=", level.leaders);
   if (level.parts != 1) add("parts=", level.parts);
   if (level.all_reduce) add("all_reduce");
   const std::string algorithm = inside.empty() ? level.algorithm : join(level.algorithm, "(", inside, ")");

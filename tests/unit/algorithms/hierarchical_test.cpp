@@ -197,5 +197,20 @@ TEST(Hierarchical, RefusesLevelsThatDoNotFit) {
           "a zero-copy broadcast goes by store, not by load");
 }
 
+// Callers that fill in levels themselves are told the same as those who write them.
+TEST(Hierarchical, RefusesLevelsThatNoTextCouldAskFor) {
+  const auto refused = [](const Level& level, const std::string& part) {
+    AlgorithmArguments arguments = hierarchy_of(4);
+    arguments.levels = {level, {.reach = Reach::kAll, .algorithm = "ring"}};
+    test::expect_invalid([&] { find_algorithm("hierarchical", Collective::kAllReduce).make(arguments); }, part);
+  };
+  refused({.factor = 0, .algorithm = "ring"}, "'0', which is not a positive number");
+  refused({.factor = 2, .algorithm = "ring", .parts = 0}, "'parts=0', which is not a positive number");
+  refused({.factor = 2, .algorithm = "flat", .parts = 2}, "never cuts a piece into any");
+  refused({.factor = 2, .algorithm = "flat", .leaders = -1}, "'leaders=-1', which is not a positive number");
+  refused({.factor = 2, .algorithm = "ring", .direction = Direction::kLoad}, "moves data one way only");
+  refused({.factor = 2, .algorithm = ""}, "is no algorithm for a level");
+}
+
 }  // namespace
 }  // namespace plait
