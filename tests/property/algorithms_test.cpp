@@ -16,6 +16,7 @@
 #include "property/documented_costs.hpp"
 #include "property/interpreter.hpp"
 #include "support/algorithm_plans.hpp"
+#include "support/seed.hpp"
 
 namespace plait {
 namespace {
@@ -311,7 +312,7 @@ TEST_P(EveryAlgorithm, RandomArguments) {
     SCOPED_TRACE(join("PLAIT_TEST_SEED=", seed));
     std::cout << algorithm.name << ": PLAIT_TEST_SEED=" << seed << "\n";
     Random random(seed);
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < test::times_to_try(60); ++i) {
       ASSERT_NO_FATAL_FAILURE(check(algorithm, random_arguments(random, algorithm, 24), random));
       if (HasFailure()) return;
     }
@@ -342,9 +343,10 @@ std::vector<AlgorithmArguments> machines_of(int ranks) {
 // Candidates are made without a refusal, so few that all can be tried, and no two of them are alike.
 TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
   const Algorithm& algorithm = algorithms()[GetParam()];
+  const int most_ranks = test::kSanitized ? 12 : 64;
   int tried = 0;
   for (const Collective collective : algorithm.collectives) {
-    for (int ranks = 1; ranks <= 64; ranks += ranks < 20 ? 1 : 11) {
+    for (int ranks = 1; ranks <= most_ranks; ranks += ranks < 20 ? 1 : 11) {
       for (AlgorithmArguments machine : machines_of(ranks)) {
         for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
           machine.collective = collective;
