@@ -20,6 +20,7 @@ ORDER = (
     "topology",
     "plan",
     "algorithms",
+    "model/closed_forms",
     "model",
     "model/simulator",
     "tuner",

@@ -12,6 +12,7 @@ void bind_names(nb::module_& module);
 void bind_settings(nb::module_& module);
 void bind_topology(nb::module_& module);
 void bind_plan(nb::module_& module);
+void bind_model(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_bench(nb::module_& module);
 void bind_cuda_bench(nb::module_& module);

@@ -18,6 +18,11 @@ bool is_one_of(const std::string& model, const std::vector<std::string>& names) 
                      [&](const std::string& name) { return model.find(name) != std::string::npos; });
 }
 
+// Whether the list names it; an empty one names all.
+bool names(const std::vector<std::string>& list, const std::string& name) {
+  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
+}
+
 // Whether one NVSwitch joins all of them.
 bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
   std::map<int, std::vector<int>> on_switch;
@@ -41,6 +46,7 @@ std::vector<int> distinct(std::vector<int> devices) {
 
 bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank) {
   const bool on_cpus = device_at(topology, device_of_rank[0]).kind == DeviceKind::kCpu;
+  if (!names(profile.machines, topology.name) || (on_cpus && !profile.machines.empty())) return false;
   if (profile.fabric == Fabric::kAny) return true;
   const std::vector<int> devices = distinct(device_of_rank);
   const int node = device_at(topology, devices[0]).node;
@@ -62,8 +68,11 @@ const std::vector<Profile>& profiles() {
     for (const internal::ProfileText& it : internal::profile_texts()) {
       made->push_back(parse_profile(it.text, join("profiles/", it.name, ".json")));
     }
-    // Those that name GPUs before those of a fabric, and what fits anything last.
-    const auto rank = [](const Profile& it) { return it.fabric == Fabric::kAny ? 2 : it.gpus.empty() ? 1 : 0; };
+    // Those that name machines first, then those that name GPUs, then those of a fabric; last the one that fits all.
+    const auto rank = [](const Profile& it) {
+      if (!it.machines.empty()) return 0;
+      return it.fabric == Fabric::kAny ? 3 : it.gpus.empty() ? 2 : 1;
+    };
     std::stable_sort(made->begin(), made->end(), [&](const Profile& a, const Profile& b) { return rank(a) < rank(b); });
     return made;
   }();

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/ring_costs.hpp"
 #include "plan/plan.hpp"
 #include "topology/topology.hpp"
 
@@ -37,6 +38,8 @@ struct Costs {
     double bytes_share = 1;   // of the bytes, on links
   };
   Protocol ll, ll128;
+  // For hierarchies by closed form; as far as a profile does not have them, as signal_seconds and link_efficiency say.
+  RingTable rings;
 };
 
 // The quantity of a call that a rule's limits bound, in bytes.
@@ -121,7 +124,8 @@ struct Profile {
   std::string name;
   std::string source;  // machine, date, command and commit, for people
   Fabric fabric = Fabric::kAny;
-  std::vector<std::string> gpus;  // parts of their models' names; empty: any
+  std::vector<std::string> gpus;      // parts of their models' names; empty: any
+  std::vector<std::string> machines;  // their names; empty: any
   Costs costs;
   std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
   std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine

@@ -155,22 +155,61 @@ std::array<double, kLinkKindCount> read_by_link(const JsonValue& numbers, double
   return by_link;
 }
 
+double read_share(const JsonValue& object, const char* member, double otherwise) {
+  const double share = number_or(object, member, otherwise);
+  if (share <= 0 || share > 1) object.at(member).fail_expected("a share, more than 0 and at most 1");
+  return share;
+}
+
+RingCosts read_ring_costs(const JsonValue& object, RingCosts costs) {
+  object.allow_only({"step_us", "efficiency", "half_bytes", "exposed_steps"});
+  costs.step_seconds = number_or(object, "step_us", costs.step_seconds / kMicro) * kMicro;
+  costs.efficiency = read_share(object, "efficiency", costs.efficiency);
+  if (const auto bytes = object.find("half_bytes")) costs.half_bytes = static_cast<double>(read_bytes(*bytes));
+  costs.exposed_steps = number_or(object, "exposed_steps", costs.exposed_steps);
+  return costs;
+}
+
+// The media that the profile names, and the others as its signals and its links are.
+RingTable read_rings(const JsonValue& object, const Costs& costs) {
+  RingTable rings;
+  for (int kind = 0; kind < kLinkKindCount; ++kind) {
+    rings.of_medium[static_cast<size_t>(kind)] = {costs.signal_seconds[static_cast<size_t>(kind)],
+                                                  costs.link_efficiency, 0, 0};
+  }
+  const auto given = object.find("rings");
+  std::optional<JsonValue> mixed;
+  for (size_t i = 0; given && i < given->size(); ++i) {
+    LinkKind kind{};
+    if (given->key(i) == "parts") {
+      rings.parts = static_cast<int>(given->at(i).as_integer(1, 64));
+    } else if (given->key(i) == name(kMixed)) {
+      mixed = given->at(i);
+    } else if (parse(given->key(i), kind)) {
+      rings.of(medium_of(kind)) = read_ring_costs(given->at(i), rings.of(medium_of(kind)));
+    } else {
+      given->fail_expected(join("parts, kinds of links and mixed, not \"", given->key(i), "\""));
+    }
+  }
+  const RingCosts& network = rings.of(medium_of(LinkKind::kNetwork));
+  rings.of(kMixed) = mixed ? read_ring_costs(*mixed, network) : network;
+  return rings;
+}
+
 Costs read_costs(const JsonValue& object) {
   object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "half_bytes",
-                     "memory_gbps", "LL", "LL128"});
+                     "memory_gbps", "LL", "LL128", "rings"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;
   costs.local_signal_seconds = number_or(object, "local_signal_us", 0) * kMicro;
   costs.memory_gbps = number_or(object, "memory_gbps", 0);
-  costs.link_efficiency = number_or(object, "link_efficiency", 1);
-  if (costs.link_efficiency <= 0 || costs.link_efficiency > 1) {
-    object.at("link_efficiency").fail_expected("a share, more than 0 and at most 1");
-  }
+  costs.link_efficiency = read_share(object, "link_efficiency", 1);
   costs.signal_seconds = read_by_link(object.at("signal_us"), kMicro);
   if (const auto bytes = object.find("half_bytes")) costs.half_bytes = read_by_link(*bytes, 1);
   costs.ll = read_protocol(object, "LL");
   costs.ll128 = read_protocol(object, "LL128");
+  costs.rings = read_rings(object, costs);
   return costs;
 }
 
@@ -227,9 +266,10 @@ Profile parse_profile(std::string_view text, std::string file) {
   profile.name = root.at("name").as_name();
   profile.source = read_source(root.at("source"));
   const JsonValue fits = root.at("fits");
-  fits.allow_only({"fabric", "gpus"});
+  fits.allow_only({"fabric", "gpus", "machines"});
   profile.fabric = static_cast<Fabric>(find_name(fits, fits.at("fabric").as_string(), kFabricNames));
   if (const auto gpus = fits.find("gpus")) profile.gpus = read_texts(*gpus);
+  if (const auto machines = fits.find("machines")) profile.machines = read_texts(*machines);
   profile.costs = read_costs(root.at("costs"));
   if (const auto few = root.find("few_sms")) profile.few_sms = static_cast<int>(few->as_integer(0, 1 << 20));
   profile.algorithms = read_rules(root, "algorithms");

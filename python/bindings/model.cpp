@@ -1,0 +1,125 @@
+// Models: the time of hierarchies.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "base/error.hpp"
+#include "bindings/bindings.hpp"
+#include "model/hierarchy_search.hpp"
+#include "model/profile.hpp"
+
+namespace plait::python {
+namespace {
+
+// A model with what it looks at.
+struct Hierarchies {
+  Hierarchies(Topology of, int ranks, const std::optional<Profile>& given)
+      : topology(std::make_unique<Topology>(std::move(of))),
+        placement(std::make_unique<Placement>(place_ranks(*topology, ranks > 0 ? ranks : gpus()))),
+        profile(given ? *given : profile_for(*topology, placement->device_of_rank)),
+        model(*topology, *placement, profile.costs) {}
+
+  int gpus() const {
+    const int count = static_cast<int>(devices_of(*topology, DeviceKind::kGpu).size());
+    if (count > 0) return count;
+    fail(ErrorCode::kInvalidArgument, "the machine \"", topology->name,
+         "\" has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
+  }
+
+  std::unique_ptr<Topology> topology;
+  std::unique_ptr<Placement> placement;
+  Profile profile;
+  HierarchyModel model;
+};
+
+nb::list ranking_rows(const HierarchyRanking& ranking) {
+  nb::list rows;
+  for (const Hierarchy& it : ranking.best) rows.append(nb::make_tuple(it.factors, it.seconds));
+  return rows;
+}
+
+nb::list layer_rows(Hierarchies& hierarchies, const std::vector<int>& factors, double bytes) {
+  nb::list rows;
+  for (const LayerTime& it : hierarchies.model.layer_times(factors, bytes)) {
+    nb::dict row;
+    row["ranks"] = it.layer.length;
+    row["stride"] = it.layer.stride;
+    row["medium"] = name(it.layer.medium);
+    row["gbps"] = it.layer.gbps;
+    row["bytes"] = it.bytes;
+    row["seconds"] = it.seconds;
+    rows.append(row);
+  }
+  return rows;
+}
+
+nb::tuple search_all(Hierarchies& hierarchies, double bytes, int ranks, int keep) {
+  const HierarchyRanking ranking = search_all_hierarchies(hierarchies.model, ranks, bytes, keep);
+  return nb::make_tuple(ranking_rows(ranking), ranking.evaluations);
+}
+
+nb::tuple grow(Hierarchies& hierarchies, double bytes, int keep) {
+  const auto grown = grow_hierarchies(hierarchies.model, bytes, keep);
+  nb::dict of_ranks;
+  for (const auto& [ranks, ranking] : grown) {
+    if (ranks > 1) of_ranks[nb::cast(ranks)] = ranking_rows(ranking);
+  }
+  return nb::make_tuple(of_ranks, evaluations_of(grown));
+}
+
+void bind_profile(nb::module_& module) {
+  nb::class_<Profile>(module, "Profile", "A machine's costs and measured tables, with their source.")
+      .def_ro("name", &Profile::name)
+      .def_ro("source", &Profile::source);
+  module.def("parse_profile", &parse_profile, nb::arg("text"), nb::arg("file") = "text",
+             "A profile from its JSON; `file` is what messages call it. Raises InvalidInput.");
+  module.def(
+      "profile_names",
+      [] {
+        std::vector<std::string> names;
+        for (const Profile& it : profiles()) names.push_back(it.name);
+        return names;
+      },
+      "The profiles that Plait comes with.");
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  bind_profile(module);
+  nb::class_<Hierarchies>(module, "Hierarchies",
+                          "The hierarchical ring all-reduces p1 x p2 x … of the ranks of a machine, by closed form: "
+                          "docs/models.md.")
+      .def(nb::init<Topology, int, const std::optional<Profile>&>(), nb::arg("topology"), nb::arg("ranks") = 0,
+           nb::arg("profile") = nb::none(),
+           "So many ranks (0: one a GPU), with the costs of a profile (None: the one that fits the machine). Raises "
+           "InvalidArgument where nodes have different numbers of ranks.")
+      .def_prop_ro("ranks", [](const Hierarchies& it) { return it.model.ranks(); })
+      .def_ro("profile", &Hierarchies::profile)
+      .def(
+          "seconds",
+          [](Hierarchies& it, const std::vector<int>& factors, double bytes) {
+            return it.model.seconds(factors, bytes);
+          },
+          nb::arg("factors"), nb::arg("message_bytes"), "The time of one hierarchy, seconds.")
+      .def("layers", &layer_rows, nb::arg("factors"), nb::arg("message_bytes"),
+           "Its layers: ranks and stride of their rings, the medium, the bandwidth of a ring, bytes, seconds.")
+      .def("search_all", &search_all, nb::arg("message_bytes"), nb::arg("ranks"), nb::arg("keep") = 5,
+           "Tries every ordered factorisation of `ranks`: the best as pairs of factors and seconds, and how many times "
+           "were computed.")
+      .def("grow", &grow, nb::arg("message_bytes"), nb::arg("keep") = 5,
+           "The best of every divisor of the ranks, each grown from the best of fewer ranks: a dict of such pairs, and "
+           "how many times were computed.");
+  module.def("ordered_factorisations", &ordered_factorisations, nb::arg("number"), nb::arg("most"),
+             "How many hierarchies so many ranks have; counts up to `most`.");
+  module.def(
+      "extension_of",
+      [](const std::vector<int>& small, const std::vector<int>& large) { return name(extension_of(small, large)); },
+      nb::arg("small"), nb::arg("large"), "How a hierarchy of more ranks comes from one of fewer, in words.");
+}
+
+}  // namespace plait::python

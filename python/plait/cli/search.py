@@ -1,0 +1,163 @@
+"""`plait search`: the best hierarchies of a machine, by closed form."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .. import _core, models
+from . import usage
+from .machine_options import add_machine_options, read_machine
+from .plan import COLLECTIVES
+from .screen import show, show_json, show_wrapped
+from .verify import read_text
+
+_MOST_HIERARCHIES = 200_000  # beyond that, only the search that grows small ones is run
+_KEPT = 5
+
+_DESCRIPTION = """\
+Computes the time of every hierarchy p = p1 x p2 x … of a hierarchical ring all-reduce over the ranks of a machine, by
+closed form, and shows the best five. Searches a second time by growing the best hierarchies of fewer ranks, and says
+how many times each search computed. Nothing is run: docs/models.md has the formulas."""
+
+_EPILOG = """\
+examples:
+  plait search all_reduce --machine abci --nodes 32
+  plait search all_reduce --machine dgx2 --nodes 128 --bytes 1G --json
+  plait search all_reduce --machine abci --nodes 32 --factors 4x32"""
+
+
+def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        "search",
+        help="find the best hierarchy for a machine, by closed form",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    read_collective = usage.one_of("collective", COLLECTIVES, _core.collective_name)
+    add("collective", type=read_collective, metavar="COLLECTIVE", help="all_reduce")
+    add("--json", action="store_true", help="print the result as JSON")
+    add_machine_options(parser)
+    add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
+    add("--bytes", type=usage.size, default=128 << 20, metavar="SIZE", help="of the message (default 128M)")
+    add("--factors", type=usage.factors, metavar="4x8x4", help="show the layers of this hierarchy, not of the best")
+    add("--profile", metavar="FILE", help="costs of this profile, as `plait calibrate` writes it")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.collective != "all_reduce":
+        raise usage.UsageError(
+            f"search: hierarchies are of all_reduce; `plait plan {options.collective}` has the others"
+        )
+    profile = models.parse_profile(*read_text(options.profile)) if options.profile else None
+    hierarchies = models.Hierarchies(read_machine(options), options.ranks, profile)
+    found = _search(hierarchies, options)
+    if options.json:
+        show_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def _search(hierarchies: models.Hierarchies, options: argparse.Namespace) -> dict[str, Any]:
+    ranks = hierarchies.ranks
+    grown, evaluations = hierarchies.grow(options.bytes, _KEPT)
+    best = grown[ranks] if ranks > 1 else [([1], 0.0)]
+    factors = options.factors or best[0][0]
+    everything = _search_all(hierarchies, options.bytes)
+    return {
+        "collective": "all_reduce",
+        "ranks": ranks,
+        "bytes": options.bytes,
+        "profile": hierarchies.profile.name,
+        "profile_source": hierarchies.profile.source,
+        "best": [_row(hierarchy) for hierarchy in best],
+        "shown": _row((factors, hierarchies.seconds(factors, options.bytes))),
+        "layers": hierarchies.layers(factors, options.bytes),
+        "by_ranks": [
+            {"ranks": p, "best": [_row(hierarchy) for hierarchy in rows], "extends": _extends(grown, p)}
+            for p, rows in grown.items()
+        ],
+        "evaluations": {"all": everything and everything[1], "grown": evaluations},
+        "same_best": everything and everything[0][0][0] == best[0][0],
+    }
+
+
+def _search_all(hierarchies: models.Hierarchies, size: int):
+    """Of every hierarchy; None where they are too many."""
+    ranks = hierarchies.ranks
+    if ranks == 1 or _core.ordered_factorisations(ranks, _MOST_HIERARCHIES + 1) > _MOST_HIERARCHIES:
+        return None
+    return hierarchies.search_all(size, ranks, _KEPT)
+
+
+def _row(hierarchy: tuple[list[int], float]) -> dict[str, Any]:
+    factors, seconds = hierarchy
+    return {"factors": factors, "seconds": seconds}
+
+
+def _extends(grown: dict[int, list], ranks: int) -> dict[str, Any] | None:
+    """How the best comes from that of the next fewer ranks; None for the fewest."""
+    fewer = [p for p in grown if p < ranks and ranks % p == 0]
+    if not fewer:
+        return None
+    small, large = grown[max(fewer)][0][0], grown[ranks][0][0]
+    return {"ranks": max(fewer), "by": models.extension_of(small, large)}
+
+
+def _print(found: dict[str, Any]) -> None:
+    size = usage.size_text(found["bytes"])
+    show(f"all_reduce of {size} over {usage.counted(found['ranks'], 'rank')}, hierarchical rings by closed form")
+    show_wrapped(f"profile  {found['profile']}: {found['profile_source']}", hanging=9)
+    show()
+    show(f"  {'best':20} {'time':>10}  {'bandwidth':>10}")
+    for row in found["best"]:
+        show(f"  {_text(row):20} {_time(row['seconds']):>10}  {_bandwidth(found['bytes'], row['seconds']):>10}")
+    show()
+    shown = found["shown"]
+    show(f"layers of {_text(shown)}, {_time(shown['seconds'])}")
+    show(f"  {'ranks':>5} {'apart':>6}  {'over':8} {'of a ring':>10} {'message':>10} {'time':>10}")
+    for layer in found["layers"]:
+        show(
+            f"  {layer['ranks']:5} {layer['stride']:6}  {layer['medium']:8} {layer['gbps']:5.4g} GB/s "
+            f"{usage.size_text(int(layer['bytes'])):>10} {_time(layer['seconds']):>10}"
+        )
+    show()
+    _print_by_ranks(found)
+    _print_evaluations(found)
+
+
+def _print_by_ranks(found: dict[str, Any]) -> None:
+    show(f"  {'ranks':>5}  {'best five':60}  the best has, beside that of fewer ranks,")
+    for row in found["by_ranks"]:
+        five = ", ".join(_text(it) for it in row["best"])
+        extends = row["extends"]
+        how = f"{extends['by']} ({extends['ranks']})" if extends else ""
+        show(f"  {row['ranks']:5}  {five:60}  {how}".rstrip())
+    show()
+
+
+def _print_evaluations(found: dict[str, Any]) -> None:
+    evaluations = found["evaluations"]
+    grown = f"grown from fewer ranks: {usage.counted(evaluations['grown'], 'time')} computed, for all rows above"
+    if evaluations["all"] is None:
+        show(f"{grown}; all hierarchies: too many to try")
+        return
+    same = "the same best" if found["same_best"] else "ANOTHER best"
+    show(f"{grown}; all hierarchies of {found['ranks']} ranks: {evaluations['all']}; {same}")
+
+
+def _text(row: dict[str, Any]) -> str:
+    return "x".join(map(str, row["factors"]))
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def _bandwidth(size: int, seconds: float) -> str:
+    return f"{size / seconds / 1e9:.3g} GB/s" if seconds > 0 else "-"
