@@ -39,7 +39,9 @@ long wrong(World& world, const Call& call, size_t offset, std::mt19937_64& rando
     Bytes& input = problem.sources.emplace_back(bytes);
     problem.source_is_wide.push_back(0);
     fill(input, random);
-    check_cuda(cudaMemcpy(world.input(r) + offset, input.data(), bytes, cudaMemcpyHostToDevice), "upload");
+    // On the rank's stream: cudaMemcpy() may return before the bytes are there, and this stream does not wait for it.
+    check_cuda(cudaMemcpyAsync(world.input(r) + offset, input.data(), bytes, cudaMemcpyHostToDevice, world.stream(r)),
+               "upload");
   }
   for (int r = 0; r < world.size(); ++r) {
     world.rank(r).enqueue(call, world.input(r) + offset, world.output(r) + offset, world.stream(r));

@@ -148,7 +148,7 @@ void test_operations(World& world) {
   });
   world.each([&](Rank& rank, int r) {
     const int factor = factor_of(r);
-    MUST(cudaMemcpy(factors[r], &factor, sizeof(factor), cudaMemcpyHostToDevice));
+    MUST(cudaMemcpyAsync(factors[r], &factor, sizeof(factor), cudaMemcpyHostToDevice, rank.stream));
     expect(plaitRedOpDestroy(ops[r], rank.comm) == plaitSuccess, "plaitRedOpDestroy");
     expect(plaitRedOpDestroy(device_ops[r], rank.comm) == plaitSuccess, "plaitRedOpDestroy");
     expect(plaitRedOpDestroy(ops[r], rank.comm) == plaitInvalidArgument, "an operation destroyed twice");

@@ -31,7 +31,8 @@ void use_few_sms(Communicator& communicator, cudaStream_t stream) {
         const uint64_t before = communicator.zero_copy_calls();
         for (int time = 0; time < kTimes; ++time) {
           fill_input(call, ranks, rank, time, given.data());
-          check_cuda(cudaMemcpy(input + offset, given.data(), given.size(), cudaMemcpyHostToDevice), "upload");
+          check_cuda(cudaMemcpyAsync(input + offset, given.data(), given.size(), cudaMemcpyHostToDevice, stream),
+                     "upload");
           communicator.barrier();  // so that ranks come together
           communicator.enqueue(call, input + offset, output, stream);
           check_cuda(cudaStreamSynchronize(stream), "the call");
@@ -68,7 +69,7 @@ void decline_odd_allocations(Communicator& communicator, cudaStream_t stream) {
   const Call call{Collective::kAllGather, DataType::kUint32, ReduceOp::kSum, 0, block / 4};
   for (const size_t more : {size_t{0}, size_t{512}}) {
     std::byte* const input = allocate(block + (communicator.rank() == 1 ? more : 0));
-    check_cuda(cudaMemset(input, communicator.rank() + 1, block), "input");
+    check_cuda(cudaMemsetAsync(input, communicator.rank() + 1, block, stream), "input");
     const uint64_t zero_copy = count_zero_copy(communicator, call, input, output, stream);
     if ((zero_copy > 0) != (more == 0))
       fail(ErrorCode::kInternal, zero_copy, " zero-copy calls with ", more, " bytes more");
@@ -86,7 +87,7 @@ void combine_long_messages(Communicator& communicator, cudaStream_t stream) {
   std::byte *const input = allocate(bytes + 4), *const output = allocate(bytes + 4);
   const Call call{Collective::kAllReduce, DataType::kUint32, ReduceOp::kSum, 0, bytes / 4};
   for (const size_t offset : {size_t{0}, size_t{4}}) {
-    check_cuda(cudaMemset(input, communicator.rank() + 1, bytes + 4), "input");
+    check_cuda(cudaMemsetAsync(input, communicator.rank() + 1, bytes + 4, stream), "input");
     const uint64_t zero_copy = count_zero_copy(communicator, call, input + offset, output + offset, stream);
     if ((zero_copy > 0) != (offset == 0)) fail(ErrorCode::kInternal, zero_copy, " zero-copy calls at ", offset);
     std::vector<uint32_t> got(call.count);

@@ -20,7 +20,7 @@ from plait import _core
 from plait.cli import main, make_parser, topo
 from ranks import TIMEOUT, cli, command, environment
 
-COMMANDS = ["topo", "plan", "verify", "simulate", "run", "bench", "info", "settings", "completion"]
+COMMANDS = ["topo", "plan", "search", "verify", "simulate", "run", "bench", "info", "settings", "completion"]
 
 
 def status_of(*arguments) -> int:
@@ -106,12 +106,11 @@ def test_unknown_arguments_show_the_usage_of_their_command(name, capsys):
     [
         (
             ["tpoo"],
-            "command 'tpoo' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion; "
-            "did you mean 'topo'?",
+            f"command 'tpoo' is none of: {', '.join(COMMANDS)}; did you mean 'topo'?",
         ),
         (
             ["frobnicate"],
-            "command 'frobnicate' is none of: topo, plan, verify, simulate, run, bench, info, settings, completion",
+            f"command 'frobnicate' is none of: {', '.join(COMMANDS)}",
         ),
         (["--verison"], "there is no option --verison; did you mean '--version'?"),
         (["plan", "--formt", "svg", "all_reduce"], "there is no option --formt; did you mean '--format'?"),

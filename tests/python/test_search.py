@@ -1,0 +1,77 @@
+"""`plait search`: hierarchies by closed form, from the command line and from Python."""
+
+import json
+from pathlib import Path
+
+import pytest
+from plait import models, topology
+from plait.cli import main
+
+ABCI_2019 = Path(__file__).parents[2] / "examples" / "profiles" / "abci_2019.json"
+ABCI = ["--machine", "abci", "--nodes", "32"]
+
+# Ueno and Yokota, Table II (UEN-37): bandwidths of each layer, MB/s, 128 MiB over 128 GPUs.
+TABLE_2 = {
+    "128": [11547.97],
+    "4x32": [83446.91, 4348.85],
+    "4x4x8": [85237.64, 4229.91, 4121.85],
+    "4x8x4": [85956.47, 4648.48, 3766.94],
+    "4x16x2": [81777.71, 4140.13, 2375.11],
+    "4x4x4x2": [81196.07, 4188.34, 3417.55, 3285.54],
+    "4x8x2x2": [83191.72, 4640.75, 2705.13, 3063.70],
+    "8x16": [11343.85, 4463.43],
+    "8x4x4": [11239.52, 4551.33, 4011.04],
+    "8x4x2x2": [11362.74, 4366.68, 2978.18, 3195.68],
+}
+BYTES = 128 << 20
+
+
+def search(capsys, *arguments) -> dict:
+    assert main(["search", "all_reduce", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def measured_seconds(name: str) -> float:
+    """From bus bandwidths, 2 n (p - 1) / p / T (UEN-38); a layer has the message over the factors before it."""
+    seconds, message = 0.0, float(BYTES)
+    for ranks, bandwidth in zip(map(int, name.split("x")), TABLE_2[name], strict=True):
+        seconds += 2 * message * (ranks - 1) / ranks / (bandwidth * 1e6)
+        message /= ranks
+    return seconds
+
+
+@pytest.mark.parametrize("name", TABLE_2)
+def test_the_fitted_profile_gives_the_times_of_the_paper(name, capsys):
+    found = search(capsys, *ABCI, "--profile", str(ABCI_2019), "--factors", name)
+    computed = sum(layer["seconds"] for layer in found["layers"])
+    assert computed == pytest.approx(measured_seconds(name), rel=0.10)
+
+
+def test_both_searches_find_the_same(capsys):
+    found = search(capsys, *ABCI, "--profile", str(ABCI_2019))
+    assert found["same_best"] and found["ranks"] == 128 and found["bytes"] == BYTES
+    assert [row["seconds"] for row in found["best"]] == sorted(row["seconds"] for row in found["best"])
+    assert all(row["factors"][0] == 4 for row in found["best"])  # rings of a node, first (UEN-40)
+
+
+def test_the_same_in_python(capsys):
+    profile = models.parse_profile(ABCI_2019.read_text(encoding="utf-8"))
+    hierarchies = models.Hierarchies(topology.machine("abci", nodes=32), profile=profile)
+    best, evaluations = hierarchies.search_all(BYTES, hierarchies.ranks)
+    found = search(capsys, *ABCI, "--profile", str(ABCI_2019))
+    assert (best[0][1], evaluations) == (found["best"][0]["seconds"], found["evaluations"]["all"])
+    assert hierarchies.seconds(best[0][0], BYTES) == best[0][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["broadcast", *ABCI], "`plait plan broadcast` has the others"),
+        (["all_reduce", *ABCI, "--factors", "4x7"], "28"),
+        (["all_reduce", *ABCI, "--profile", "nowhere.json"], "nowhere.json"),
+        (["all_reduce", *ABCI, "--profile", __file__], "test_search.py:1"),
+    ],
+)
+def test_what_cannot_be_searched(arguments, words, capsys):
+    assert main(["search", *arguments]) == 2
+    assert words in capsys.readouterr().err
