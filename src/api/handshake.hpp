@@ -23,7 +23,7 @@ struct Handshake {
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's
-  StepResult memory;               // of rank 0, which makes it
+  StepResult memory;               // of the first rank of each host, which makes it
 };
 
 // This rank's, without `memory`. Throws kInvalidArgument for settings that do not fit into it.

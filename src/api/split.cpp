@@ -84,7 +84,7 @@ std::optional<Communicator> split(Communicator& parent, const SplitRequest& requ
       spare = new_socket(AF_UNIX);
       return;
     }
-    point = RendezvousPoint::create();
+    point = RendezvousPoint::create(request.settings.socket_interfaces);
     own.id = point->id();
   };
   const std::exception_ptr failure =
