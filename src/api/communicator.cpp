@@ -88,7 +88,6 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  void join_hosts(Bootstrap bootstrap, const std::vector<Handshake>& all);
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
@@ -138,24 +137,20 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   check_equal_settings(all);
   for (const Handshake& it : all) throw_failure(it.memory);
 
-  std::unique_ptr<OtherNodes> others;
+  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings, device != kNoDevice);
   std::optional<Bootstrap> apart;
-  if (!hosts.are_one()) {
-    others = meet_over_network(bootstrap, hosts, settings, device != kNoDevice);
-    apart = hosts.meet_on_host(bootstrap);
-  }
+  if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
   Bootstrap& on_host = apart ? *apart : bootstrap;
   const UniqueFd shared = on_host.broadcast_descriptor(file.get());
   const Peers peers = meet_peers(on_host, hosts, rank, all);
-  std::vector<cpu_set_t> cores;
-  for (const int it : neighbours) cores.push_back(all[static_cast<size_t>(it)].cores);
   const AgreedTopology topology =
       agree_on_topology(bootstrap, settings, [&] { return live_view(host, device != kNoDevice); });
   std::unique_ptr<Impl> impl;
   StepResult joined;
   try_step(joined, own_name, [&] {
-    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings, is_crowded(cores),
-                                  topology, device != kNoDevice, hosts, std::move(others));
+    impl =
+        std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
+                               is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
@@ -164,19 +159,9 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
-  if (!hosts.are_one()) impl->join_hosts(std::move(bootstrap), all);
+  impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
   return impl;
-}
-
-// Collective, with the last use of the bootstrap, whose connections stay as the control's.
-void Communicator::Impl::join_hosts(Bootstrap bootstrap, const std::vector<Handshake>& all) {
-  std::vector<std::string> names;
-  for (const Handshake& it : all) {
-    const auto number = static_cast<int>(names.size());
-    names.push_back(join("rank ", number, " (process ", it.process_id, " on ", hosts.name(hosts.node_of(number)), ")"));
-  }
-  control = std::make_unique<Control>(std::move(bootstrap), shared, std::move(names));
 }
 
 DeviceBackend& Communicator::Impl::device_backend() const {

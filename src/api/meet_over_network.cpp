@@ -40,11 +40,11 @@ std::vector<std::string> ucx_libraries(const Settings& settings) {
 
 std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
                                               bool has_device) {
+  if (hosts.are_one()) return nullptr;
   if (has_device) {
     fail(ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", text_of(hosts),
          ", and calls on GPUs are for ranks of one host; make the communicator without devices, or start all ranks on "
-         "one "
-         "host and with one PLAIT_HOST_ID");
+         "one host and with one PLAIT_HOST_ID");
   }
   std::unique_ptr<Transport> transport;
   StepResult opened;
@@ -59,6 +59,17 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
   std::vector<std::string> addresses = bootstrap.all_gather_texts(transport->address());
   return std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
                                       hosts.node_of_rank());
+}
+
+std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, std::shared_ptr<Segment> segment,
+                                       const std::vector<Handshake>& all) {
+  if (hosts.are_one()) return nullptr;
+  std::vector<std::string> names;
+  for (const Handshake& it : all) {
+    const auto rank = static_cast<int>(names.size());
+    names.push_back(join("rank ", rank, " (process ", it.process_id, " on ", hosts.name(hosts.node_of(rank)), ")"));
+  }
+  return std::make_unique<Control>(std::move(bootstrap), std::move(segment), std::move(names));
 }
 
 void check_nodes(const Plan& plan, const Hosts& hosts) {

@@ -81,7 +81,8 @@ def test_a_killed_rank_is_named_on_all_nodes():
 
 
 def test_without_ucx_the_ranks_say_how_to_get_it():
-    result = launch(2, "import plait; plait.init(plait.Settings(ucx_library='/nowhere/libucp.so.0'))", "--nodes", "2")
+    script = "import plait; plait.init(plait.Settings.from_environment(ucx_library='/nowhere/libucp.so.0'))"
+    result = launch(2, script, "--nodes", "2")
     assert result.returncode != 0
     assert "on 2 hosts (rank 0 on node0 of " in result.stderr
     assert "install" in result.stderr

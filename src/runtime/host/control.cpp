@@ -209,8 +209,8 @@ class Control::Star {
     }
     if (gone_.size() > Failure().ranks.size()) who += join(" and ", gone_.size() - Failure().ranks.size(), " more");
     set_failure(segment_->failure(), ErrorCode::kPeerFailed, rank_,
-                join(who, one ? " has died, or its host is" : " have died, or their hosts are",
-                     " out of reach; its own output tells why"));
+                join(who, one ? " has died, or its host is" : " have died, or their hosts are", " out of reach; ",
+                     one ? "its" : "their", " own output tells why"));
   }
 
   void pass_on_failure() {
