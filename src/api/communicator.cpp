@@ -365,6 +365,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 int Communicator::rank() const { return held(impl_).rank; }
 int Communicator::size() const { return held(impl_).size; }
 const Settings& Communicator::settings() const { return held(impl_).settings; }
+const Hosts& Communicator::hosts() const { return held(impl_).hosts; }
 const SegmentIdentity& Communicator::identity() const { return held(impl_).shared->identity(); }
 size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
 int Communicator::device() const { return held(impl_).device ? impl_->device->device() : kNoDevice; }

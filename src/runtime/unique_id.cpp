@@ -213,16 +213,18 @@ std::string UniqueId::rendezvous_name() const {
 }
 
 RendezvousPoint RendezvousPoint::create(const std::string& interfaces) {
-  UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
-  if (!interfaces.empty()) {
-    const InternetAddress address = choose_address(interface_addresses(), interfaces);
-    if (!address.is_loopback()) {
-      id.address = address;
-      return listen(SocketAddress::at(address, 0), id);
-    }
-  }
+  if (!interfaces.empty()) return create_for_hosts(interfaces);
   if (!has_loopback()) return create_at_name();
-  return listen(SocketAddress::at(InternetAddress::loopback(), 0), id);
+  return listen(SocketAddress::at(InternetAddress::loopback(), 0),
+                new_id(UniqueId::Origin::kProcess, random_128_bits()));
+}
+
+RendezvousPoint RendezvousPoint::create_for_hosts(const std::string& interfaces) {
+  const InternetAddress address = choose_address(interface_addresses(), interfaces);
+  if (address.is_loopback()) return create();
+  UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
+  id.address = address;
+  return listen(SocketAddress::at(address, 0), id);
 }
 
 RendezvousPoint RendezvousPoint::create_at_name() {

@@ -66,10 +66,13 @@ static_assert(sizeof(UniqueId) == 128 && std::is_trivially_copyable_v<UniqueId>)
 // the point and passes it to rank 0's Bootstrap, which must therefore be in the same process.
 class RendezvousPoint {
  public:
-  // Makes an id with a fresh random secret, and listens from now on at a free port: of 127.0.0.1, or at a name if there
-  // is no loopback interface; or, for ranks of other hosts, of an interface of this host (choose_address() has the
-  // syntax of `interfaces`). Throws kInvalidInput if there is no such interface.
+  // Makes an id with a fresh random secret, and listens from now on at a free port of 127.0.0.1, or at a name if there
+  // is no loopback interface. With `interfaces`, the same as create_for_hosts().
   static RendezvousPoint create(const std::string& interfaces = {});
+
+  // The same for ranks of other hosts, at a free port of an interface of this host; choose_address() has the syntax of
+  // `interfaces`, and chooses where they are empty. Throws kInvalidInput if there is no such interface.
+  static RendezvousPoint create_for_hosts(const std::string& interfaces);
 
   // The same, always at a name, so that descriptors can be passed.
   static RendezvousPoint create_at_name();

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
-from ranks import cli, launch
+from ranks import cli, launch, why_no_network
 
 ALL_CALLS = """
     import numpy as np
@@ -25,13 +23,6 @@ ALL_CALLS = """
     """
 
 
-@functools.cache
-def why_not() -> str:
-    """Why nothing moves between nodes here; empty where it does."""
-    result = launch(2, "import plait; plait.init().close()", "--nodes", "2")
-    return "" if result.returncode == 0 else result.stderr
-
-
 def test_ranks_are_spread_over_nodes():
     result = cli("run", "-n", 5, "--nodes", 2, "--tag", "--", "sh", "-c", "echo $PLAIT_HOST_ID $PLAIT_LOCAL_RANK")
     nodes = dict(line.split("] ") for line in result.stdout.splitlines())
@@ -49,16 +40,16 @@ def test_more_nodes_than_ranks_are_refused():
 
 
 def test_calls_over_nodes():
-    if why_not():
-        pytest.skip(why_not())
+    if why_no_network():
+        pytest.skip(why_no_network())
     result = launch(4, ALL_CALLS, "--nodes", "2")
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["right"] * 4
 
 
 def test_a_killed_rank_is_named_on_all_nodes():
-    if why_not():
-        pytest.skip(why_not())
+    if why_no_network():
+        pytest.skip(why_no_network())
     script = """
         import os, signal, sys
         import numpy as np
