@@ -147,6 +147,7 @@ TEST(Control, WhoHasLeftIsMarkedOnAllHosts) {
 // A child has a copy of the connections: it neither leaves for its parent nor waits for a thread that it has not.
 TEST(Control, AForkedChildThatEndsIsNotTheRank) {
   const UniqueId id = new_id();
+  const Shared<Progress> progress;
   expect_all_well(run_processes(2, kLimit, [&](int rank) {
     auto member = std::make_unique<Member>(id, rank, 2, host_name(rank));
     const pid_t child = ::fork();
@@ -158,6 +159,10 @@ TEST(Control, AForkedChildThatEndsIsNotTheRank) {
     sleep_seconds(3 * Control::kGraceSeconds);
     require(!member->segment().failure().is_set(), "the child counted as the rank");
     require(member->segment().status(1 - rank).state.load() != RankState::kClosed, "the child said goodbye");
+    // Neither leaves before the other has looked.
+    progress->calls[rank] = 1;
+    const auto begin = std::chrono::steady_clock::now();
+    while (progress->calls[1 - rank] == 0 && seconds_since(begin) < kMargin) ::usleep(500);
   }));
 }
 
