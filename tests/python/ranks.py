@@ -94,4 +94,5 @@ def launch(size: int, script: str, *options: str, arguments: Sequence[Any] = ())
 def why_no_network() -> str:
     """Why nothing moves between hosts here; empty where it does."""
     result = launch(2, "import plait; plait.init().close()", "--nodes", "2")
-    return "" if result.returncode == 0 else f"no network between hosts here: {result.stderr}"
+    errors = [line for line in result.stderr.splitlines() if line.startswith("plait.errors.")]
+    return "" if result.returncode == 0 else "no network between hosts here: " + "".join(errors[:1])

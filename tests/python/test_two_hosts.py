@@ -14,6 +14,7 @@ from ranks import TIMEOUT, environment, why_no_network
 
 RANKS_OF_HOST = {0: 0, 1: 0, 2: 1, 3: 1}
 ADDRESSES = ("10.77.5.1", "10.77.5.2")
+ADDRESSES_IPV6 = ("fd77:5::1", "fd77:5::2")
 JOB = {"PLAIT_JOB": "4f1d0c7a52e9", "PLAIT_MASTER_ADDR": ADDRESSES[0]}
 
 SUMS = """
@@ -58,6 +59,7 @@ class TwoHosts:
         ip("link", "add", "cable0", "netns", self.names[0], "type", "veth", "peer", "cable1", "netns", self.names[1])
         for host, name in enumerate(self.names):
             ip("-n", name, "addr", "add", f"{ADDRESSES[host]}/24", "dev", f"cable{host}")
+            ip("-n", name, "addr", "add", f"{ADDRESSES_IPV6[host]}/64", "dev", f"cable{host}", "nodad")
             for interface in ("lo", f"cable{host}"):
                 ip("-n", name, "link", "set", interface, "up")
         # The kernel takes its time, and UCX takes no interface that is not running.
@@ -146,6 +148,41 @@ def variables_without(name: str, said: Mapping[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize("said", [by_plait, by_torchrun, by_mpirun, by_srun])
 def test_ranks_meet_by_what_launchers_say(hosts, said):
     assert outputs(start_all(hosts, SUMS, said)) == ["right"] * 4
+
+
+def test_ranks_meet_by_ipv6(hosts):
+    assert outputs(start_all(hosts, SUMS, lambda rank: by_plait(rank) | {"PLAIT_MASTER_ADDR": ADDRESSES_IPV6[0]}))
+
+
+def test_ranks_meet_at_a_port_that_is_given(hosts):
+    ranks = start_all(hosts, CALLS_FOR_EVER, PLAIT_MASTER_PORT="4321")
+    assert [rank.stdout.readline() for rank in ranks] == ["begun\n"] * 4
+    sockets = subprocess.run(
+        ["ip", "netns", "exec", hosts.names[1], "cat", "/proc/net/tcp"], capture_output=True, text=True, check=True
+    )
+    assert f":{4321:04X} " in sockets.stdout
+    ranks[0].kill()
+    for rank in ranks:
+        rank.communicate(timeout=TIMEOUT)
+
+
+def test_a_port_that_is_taken_is_named(hosts):
+    taken = """
+        import signal
+        import socket
+
+        with socket.create_server(("0.0.0.0", 4321)):
+            print("taken", flush=True)
+            signal.pause()
+        """
+    holder = hosts.start(0, taken)
+    assert holder.stdout.readline() == "taken\n"
+    rank = hosts.start(0, SUMS, **by_plait(0), PLAIT_MASTER_PORT="4321")
+    _, error = rank.communicate(timeout=TIMEOUT)
+    holder.kill()
+    holder.communicate(timeout=TIMEOUT)
+    assert rank.returncode == 1
+    assert "port 4321 of this host is in use; set PLAIT_MASTER_PORT" in error
 
 
 def test_ranks_meet_by_an_id(hosts):

@@ -46,7 +46,7 @@ void UcxLibrary::open(const std::vector<std::string>& candidates) {
     if (library_ != nullptr) return;
     path_ = candidate;
     library_ = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library_ == nullptr) reasons += join("; ", dlerror());
+    if (library_ == nullptr) reasons += join(reasons.empty() ? "" : "; ", dlerror());
   }
   if (library_ != nullptr) return;
   fail(
