@@ -43,8 +43,8 @@ void check_arguments(int rank, int size, double timeout_seconds) {
   }
 }
 
-// An id made by RendezvousPoint::create() has a port, unless there was no loopback interface. Where there is one, a name
-// was wanted.
+// An id made by RendezvousPoint::create() has a port, unless there was no loopback interface. Where there is one, a
+// name was wanted.
 void tell_where_ranks_meet(const UniqueId& id, const Logger& log) {
   if (id.origin != UniqueId::Origin::kProcess || id.port != 0 || has_loopback()) return;
   log.info("bootstrap: the loopback interface (lo) is missing or down, so ranks meet at a name instead of a port");

@@ -4,9 +4,9 @@
 // so that a rank has one number everywhere; of ranks elsewhere only the status is ever touched (control.hpp).
 //
 // The block begins with a header with the failure record, and the agreements if there are few ranks. Then it has for
-// every rank its status, its exports, its signals, its scratch and the FIFOs to
-// it. Signals and scratch exist twice, for even and odd epochs (an epoch is one run of a plan over one slice of a
-// message). Epoch e may use its half as soon as every rank has completed epoch e - 2.
+// every rank its status, its exports, its signals, its scratch and the FIFOs to it. Signals and scratch exist twice,
+// for even and odd epochs (an epoch is one run of a plan over one slice of a message). Epoch e may use its half as soon
+// as every rank has completed epoch e - 2.
 //
 // The block is an anonymous memory file, so nothing is left in any file system however the ranks end. A directory such
 // as /dev/shm can be named instead; the file is then removed from it before anyone uses it.
