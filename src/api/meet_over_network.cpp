@@ -13,7 +13,7 @@ namespace plait {
 namespace {
 
 // "2 hosts (ranks 0 and 1 on a, rank 2 on b)".
-std::string text_of(const Hosts& hosts) {
+std::string list_hosts(const Hosts& hosts) {
   std::string text;
   for (int node = 0; node < hosts.count(); ++node) {
     text += join(node == 0 ? "" : ", ", list_ranks(hosts.ranks_of(node)), " on ", hosts.name(node));
@@ -24,7 +24,7 @@ std::string text_of(const Hosts& hosts) {
 // Where pip puts the wheel libucx-cu13: beside the package that this code is in.
 std::string wheel_library() {
   Dl_info own{};
-  if (dladdr(reinterpret_cast<const void*>(&text_of), &own) == 0 || own.dli_fname == nullptr) return "";
+  if (dladdr(reinterpret_cast<const void*>(&list_hosts), &own) == 0 || own.dli_fname == nullptr) return "";
   const std::string file = own.dli_fname;
   const size_t end = file.rfind('/');
   return join(end == std::string::npos ? "." : file.substr(0, end), "/../libucx/lib/libucp.so.0");
@@ -42,7 +42,7 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
                                               bool has_device) {
   if (hosts.are_one()) return nullptr;
   if (has_device) {
-    fail(ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", text_of(hosts),
+    fail(ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", list_hosts(hosts),
          ", and calls on GPUs are for ranks of one host; make the communicator without devices, or start all ranks on "
          "one host and with one PLAIT_HOST_ID");
   }
@@ -52,7 +52,7 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
            [&] { transport = open_transport(ucx_libraries(settings)); });
   const std::vector<StepResult> results = bootstrap.all_gather(opened);
   if (const StepResult* failed = first_failure(results)) {
-    fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", text_of(hosts), ", and ",
+    fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", list_hosts(hosts), ", and ",
          failed->reason,
          "; ranks of one host need none of it (one machine is one host unless PLAIT_HOST_ID says otherwise)");
   }
@@ -75,7 +75,7 @@ std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, 
 void check_nodes(const Plan& plan, const Hosts& hosts) {
   if (plan.node_of == hosts.node_of_rank()) return;
   fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, " is for other nodes than the ranks are on, which are on ",
-       text_of(hosts), "; give a plan whose nodes are these, and leave PLAIT_TOPOLOGY unset over several hosts");
+       list_hosts(hosts), "; give a plan whose nodes are these, and leave PLAIT_TOPOLOGY unset over several hosts");
 }
 
 }  // namespace plait

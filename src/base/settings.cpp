@@ -250,6 +250,11 @@ Settings Settings::from_environment(const Environment& environment) {
   return settings;
 }
 
+std::string socket_interfaces_in(const Environment& environment) {
+  const auto found = environment.find("PLAIT_SOCKET_IFNAME");
+  return found == environment.end() ? "" : found->second;
+}
+
 void Settings::check() const {
   const auto check_seconds = [](const char* what, double seconds) {
     if (seconds > 0 && seconds <= kMostSeconds) return;  // neither "inf" nor "nan" passes

@@ -72,6 +72,10 @@ struct Settings {
   void check() const;
 };
 
+// PLAIT_SOCKET_IFNAME alone, for who makes an id before there are settings: it needs no other, and finds no fault
+// there.
+std::string socket_interfaces_in(const Environment& environment);
+
 // One row of the table, for printing.
 struct SettingRow {
   std::string name;           // PLAIT_TIMEOUT_SEC

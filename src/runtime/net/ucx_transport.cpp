@@ -68,6 +68,7 @@ class UcxTransport final : public Transport {
   int event_ = -1;  // the worker's
   std::string address_;
   std::map<int, Peer> peers_;
+  const std::string no_loss_;
   std::vector<Peer*> unflushed_;          // sent to since the last flush
   ucs_status_ptr_t answering_ = nullptr;  // a receive that waits for the next flush of others
 };
@@ -261,9 +262,8 @@ void UcxTransport::on_flush_asked(void* handle, ucs_status_t, const ucp_tag_recv
 }
 
 const std::string& UcxTransport::loss(int rank) const {
-  static const std::string none;
   const auto found = peers_.find(rank);
-  return found == peers_.end() ? none : found->second.loss;
+  return found == peers_.end() ? no_loss_ : found->second.loss;
 }
 
 void UcxTransport::disconnect() {
