@@ -25,6 +25,7 @@ ORDER = (
     "model/simulator",
     "tuner",
     "runtime",
+    "runtime/net",
     "runtime/host",
     # The rooms of runtime/cuda.
     "runtime/cuda/driver",
@@ -35,7 +36,6 @@ ORDER = (
     "runtime/cuda/p2p",
     "runtime/cuda/zero_copy",
     "runtime/cuda/rank",
-    "runtime/net",
     "api",
     "bench",
 )
@@ -48,7 +48,6 @@ BLIND = {
         ("model", "runtime/cuda"),
         ("model", "runtime/net"),
         ("runtime/host", "runtime/cuda"),
-        ("runtime/host", "runtime/net"),
         ("runtime/cuda", "runtime/net"),
     )
 }

@@ -195,7 +195,8 @@ PLAIT_API const char* plaitGetLastError(plaitComm_t comm);
 // ---- Making communicators -------------------------------------------------------------------------------------------
 
 // Makes an id for one new communicator. Rank 0 must be in this process, or in a child that it forks afterwards, before
-// either calls exec. The other ranks, of the same machine and user, need only the bytes. If rank 0 is elsewhere, it
+// either calls exec. The other ranks need only the bytes; they are of the same machine and user, or of any host that
+// reaches an interface which PLAIT_SOCKET_IFNAME names here (docs/nodes.md). If rank 0 is elsewhere, it
 // gets plaitInvalidArgument, and the others get plaitRemoteError, or plaitTimeout as long as this process lives. An id
 // serves once. One that is never used costs a socket until the process ends, and one whose rank 0 is in a forked child
 // costs a socket until the next id is made. Any thread may call this.

@@ -112,8 +112,9 @@ void bind_unique_id(nb::module_& module) {
       .def("__setstate__", [](UniqueId& self, const nb::bytes& bytes) { new (&self) UniqueId(id_from_bytes(bytes)); })
       .def(nb::self == nb::self);
   module.def(
-      "create_unique_id", [] { return RendezvousPoint::create().release(); },
-      "A new id. Rank 0 of its communicator must then be made in this process.");
+      "create_unique_id", [] { return RendezvousPoint::create(socket_interfaces_in(process_environment())).release(); },
+      "A new id. Rank 0 of its communicator must then be made in this process. Ranks of other hosts reach it where "
+      "PLAIT_SOCKET_IFNAME names an interface.");
 }
 
 }  // namespace

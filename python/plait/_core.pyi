@@ -15,6 +15,9 @@ class Settings:
         timeout_seconds: float = ...,
         bootstrap_timeout_seconds: float = ...,
         scratch_bytes: int = ...,
+        host_id: str = ...,
+        ucx_library: str = ...,
+        socket_interfaces: str = ...,
         shared_memory_directory: str = ...,
         wait_policy: str = ...,
         algorithm: str = ...,
@@ -31,6 +34,9 @@ class Settings:
         timeout_seconds: float = ...,
         bootstrap_timeout_seconds: float = ...,
         scratch_bytes: int = ...,
+        host_id: str = ...,
+        ucx_library: str = ...,
+        socket_interfaces: str = ...,
         shared_memory_directory: str = ...,
         wait_policy: str = ...,
         algorithm: str = ...,
@@ -54,6 +60,18 @@ class Settings:
     def scratch_bytes(self) -> int: ...
     @scratch_bytes.setter
     def scratch_bytes(self, value: int, /) -> None: ...
+    @property
+    def host_id(self) -> str: ...
+    @host_id.setter
+    def host_id(self, value: str, /) -> None: ...
+    @property
+    def ucx_library(self) -> str: ...
+    @ucx_library.setter
+    def ucx_library(self, value: str, /) -> None: ...
+    @property
+    def socket_interfaces(self) -> str: ...
+    @socket_interfaces.setter
+    def socket_interfaces(self, value: str, /) -> None: ...
     @property
     def shared_memory_directory(self) -> str: ...
     @shared_memory_directory.setter

@@ -23,7 +23,7 @@ create_unique_id = _core.create_unique_id
 
 
 class Communicator:
-    """One rank's end of a communicator over ranks of one host.
+    """One rank's end of a communicator over ranks of one host or several.
 
     All ranks make the same collective calls in the same order; each rank from one thread at a time. Messages (send,
     recv, exchange) concern only the ranks that they name. Calls return when this rank's part is done and its result is

@@ -10,7 +10,6 @@
 
 #include "api/live_machine.hpp"
 #include "base/error.hpp"
-#include "base/process.hpp"
 #include "runtime/collective_step.hpp"
 #include "topology/readers.hpp"
 
@@ -98,7 +97,7 @@ AgreedTopology agree_on_described(Bootstrap& bootstrap, const std::string& name)
 
 }  // namespace
 
-HostView live_view(bool with_gpus) { return {own_boot_id(), live_topology(with_gpus)}; }
+HostView live_view(const HostIdentity& host, bool with_gpus) { return {to_text(host), live_topology(with_gpus)}; }
 
 AgreedTopology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, const ViewReader& read_view) {
   if (!settings.topology.empty()) return agree_on_described(bootstrap, settings.topology);

@@ -6,6 +6,7 @@
 
 #include "base/settings.hpp"
 #include "runtime/bootstrap.hpp"
+#include "runtime/host_identity.hpp"
 #include "topology/merge.hpp"
 #include "topology/topology.hpp"
 
@@ -18,8 +19,8 @@ struct AgreedTopology {
 
 // Reads what this rank sees of its host.
 using ViewReader = std::function<HostView()>;
-// What there is to see, but for GPUs where nobody wants them.
-HostView live_view(bool with_gpus);
+// What there is to see, but for GPUs where nobody wants them, of the host on which ranks share memory with this one.
+HostView live_view(const HostIdentity& host, bool with_gpus);
 
 // What all ranks take their machine to be: PLAIT_TOPOLOGY's, which has to be the same on all of them, or else what they
 // see. Where that differs, as between containers that were given other GPUs or between hosts, it is all of it, merged

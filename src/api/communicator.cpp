@@ -16,6 +16,7 @@
 #include "api/given_plan.hpp"
 #include "api/handshake.hpp"
 #include "api/live_machine.hpp"
+#include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
@@ -23,8 +24,11 @@
 #include "base/overlap.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
+#include "runtime/host/control.hpp"
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
+#include "runtime/host_identity.hpp"
+#include "runtime/hosts.hpp"
 #include "runtime/launch_environment.hpp"
 #include "tuner/tuner.hpp"
 
@@ -41,8 +45,9 @@ SegmentShape shape_for(int size, const Settings& settings) {
   return {size, host_scratch_bytes(settings), kHostSignals};
 }
 
-BindLimits limits_for(const SegmentShape& shape) {
+BindLimits limits_for(const SegmentShape& shape, const Hosts& hosts) {
   BindLimits limits;
+  limits.messages = !hosts.are_one();
   limits.signal_stride = Segment::kSignalStride;
   limits.signal_payload = Segment::kSignalPayload;
   limits.scratch_bytes = shape.scratch_bytes;
@@ -60,17 +65,20 @@ BootstrapOptions bootstrap_options(const Settings& settings, int rank, const Int
 
 struct Communicator::Impl {
   Impl(std::shared_ptr<Segment> segment, int own_rank, Peers peers, const Settings& own_settings, bool crowded,
-       const AgreedTopology& topology, bool beside_gpus)
+       const AgreedTopology& topology, bool beside_gpus, const Hosts& all_hosts,
+       std::unique_ptr<OtherNodes> other_nodes = nullptr)
       : rank(own_rank),
         size(segment->shape().ranks),
         settings(own_settings),
+        hosts(all_hosts),
         shared_bytes(segment->shape().total_bytes()),
-        limits(limits_for(segment->shape())),
+        limits(limits_for(segment->shape(), all_hosts)),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
               own_settings.wait_policy,
-              crowded}),
+              crowded},
+             std::move(other_nodes)),
         tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus),
         host_log(Logger(own_settings.log_level, own_rank)),
         device_log(Logger(own_settings.log_level, own_rank)) {}
@@ -97,9 +105,11 @@ struct Communicator::Impl {
   const int rank;
   const int size;
   const Settings settings;
+  const Hosts hosts;
   const size_t shared_bytes;
   const BindLimits limits;
   const std::shared_ptr<Segment> shared;
+  std::unique_ptr<Control> control;  // none where all ranks are on one host
   HostRank host;
   Products products;
   std::unique_ptr<DeviceBackend> device;  // none where buffers are in host memory only
@@ -112,28 +122,35 @@ struct Communicator::Impl {
 
 std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings,
                                                                    int device) {
-  const int size = bootstrap.size();
+  const int rank = bootstrap.rank(), size = bootstrap.size();
+  const std::string own_name = join("rank ", rank);
+  const HostIdentity host = own_host(settings.host_id);
+  const Hosts hosts = Hosts::meet(bootstrap, host);
+  const std::vector<int> neighbours = hosts.ranks_of(hosts.node_of(rank));
   const SegmentShape shape = shape_for(size, settings);
   Handshake own = introduce(settings, device != kNoDevice);
   UniqueFd file;
-  if (bootstrap.rank() == 0) {
-    try_step(own.memory, "rank 0", [&] { file = Segment::create(shape, settings.shared_memory_directory); });
+  if (neighbours.front() == rank) {
+    try_step(own.memory, own_name, [&] { file = Segment::create(shape, settings.shared_memory_directory); });
   }
   const std::vector<Handshake> all = bootstrap.all_gather(own);
   check_equal_settings(all);
-  throw_failure(all[0].memory);
+  for (const Handshake& it : all) throw_failure(it.memory);
 
-  const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
-  const Peers peers = meet_peers(bootstrap, own, all);
-  std::vector<cpu_set_t> cores;
-  for (const Handshake& rank : all) cores.push_back(rank.cores);
+  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings, device != kNoDevice);
+  std::optional<Bootstrap> apart;
+  if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
+  Bootstrap& on_host = apart ? *apart : bootstrap;
+  const UniqueFd shared = on_host.broadcast_descriptor(file.get());
+  const Peers peers = meet_peers(on_host, hosts, rank, all);
   const AgreedTopology topology =
-      agree_on_topology(bootstrap, settings, [&] { return live_view(device != kNoDevice); });
+      agree_on_topology(bootstrap, settings, [&] { return live_view(host, device != kNoDevice); });
   std::unique_ptr<Impl> impl;
   StepResult joined;
-  try_step(joined, join("rank ", bootstrap.rank()), [&] {
-    impl = std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), bootstrap.rank(), peers, settings,
-                                  is_crowded(cores), topology, device != kNoDevice);
+  try_step(joined, own_name, [&] {
+    impl =
+        std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
+                               is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     if (device != kNoDevice) DeviceBackend::check_device(device);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
@@ -142,6 +159,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
+  impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
   return impl;
 }
@@ -163,8 +181,12 @@ void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   on_this_node.clear();
 }
 
-// Ranks that stand in for several nodes are on this one.
+// Ranks that stand in for several nodes may be on one.
 const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
+  if (!hosts.are_one()) {
+    check_nodes(plan.plan(), hosts);
+    return plan;
+  }
   if (!spans_nodes(plan.plan())) return plan;
   const auto found = on_this_node.find(&plan);
   if (found != on_this_node.end()) return found->second;
@@ -301,7 +323,7 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
-                                                        settings, crowded, topology, beside_gpus)));
+                                                        settings, crowded, topology, beside_gpus, Hosts(size))));
   }
   return ranks;
 }
@@ -343,6 +365,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 int Communicator::rank() const { return held(impl_).rank; }
 int Communicator::size() const { return held(impl_).size; }
 const Settings& Communicator::settings() const { return held(impl_).settings; }
+const Hosts& Communicator::hosts() const { return held(impl_).hosts; }
 const SegmentIdentity& Communicator::identity() const { return held(impl_).shared->identity(); }
 size_t Communicator::shared_bytes() const { return held(impl_).shared_bytes; }
 int Communicator::device() const { return held(impl_).device ? impl_->device->device() : kNoDevice; }
@@ -472,6 +495,7 @@ void Communicator::finish() {
 void Communicator::close() {
   finish();
   impl_->host.close();
+  if (impl_->control) impl_->control->leave();
 }
 
 std::optional<Error> Communicator::async_error() const {

@@ -23,14 +23,16 @@
 
 namespace plait {
 
+class Hosts;
+
 // The `device` of a rank whose buffers are in host memory only.
 inline constexpr int kNoDevice = -1;
 
-// Collectives over ranks of one host. All ranks make the same calls in the same order, each rank from one thread at a
-// time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements). Input and output are
-// either apart or exactly in place: equal, but input = output + rank * count for all_gather and gather, and
-// output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part like any other. Results are
-// equal bit for bit on all ranks and from run to run.
+// Collectives over ranks of one host or, with buffers in host memory, of several. All ranks make the same calls in the
+// same order, each rank from one thread at a time. Counts are elements. Buffers may have any alignment (on GPUs, that
+// of their elements). Input and output are either apart or exactly in place: equal, but input = output + rank * count
+// for all_gather and gather, and output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part
+// like any other. Results are equal bit for bit on all ranks and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
 // ranks, and every later call throws the same again.
@@ -62,7 +64,9 @@ class Communicator {
   int size() const;
   int device() const;  // kNoDevice if it has none
   const Settings& settings() const;
-  // Equal for the ranks of one communicator, and different for those of others.
+  // That the ranks are on.
+  const Hosts& hosts() const;
+  // Equal for the ranks of one communicator that are on one host, and different for those of others.
   const SegmentIdentity& identity() const;
 
   // Reduces `count` elements of every rank's input; every rank gets all of it.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "api/cores.hpp"
@@ -32,6 +33,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.scratch_bytes = settings.scratch_bytes;
   own.max_sms = settings.max_sms;
   own.cores = own_cores();
+  own.machine = std::hash<std::string>{}(own_boot_id());
   copy_text(own.launch, settings.launch);
   copy_text(own.topology, settings.topology);
   copy_text(own.algorithm, settings.algorithm);
@@ -57,6 +59,14 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
          all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");
   }
+}
+
+bool is_machine_crowded(const Handshake& own, const std::vector<Handshake>& all) {
+  std::vector<cpu_set_t> cores;
+  for (const Handshake& it : all) {
+    if (it.machine == own.machine) cores.push_back(it.cores);
+  }
+  return is_crowded(cores);
 }
 
 std::vector<int> process_ids(const Handshake& own, const std::vector<Handshake>& all,

@@ -16,6 +16,7 @@ namespace plait {
 struct Handshake {
   uint64_t scratch_bytes = 0;
   cpu_set_t cores = {};
+  uint64_t machine = 0;       // that has these cores, whichever host the rank is taken to be on
   char algorithm[1024] = {};  // one for each collective, with all that it takes
   char launch[64] = {};
   char topology[256] = {};
@@ -23,7 +24,7 @@ struct Handshake {
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's
-  StepResult memory;               // of rank 0, which makes it
+  StepResult memory;               // of the first rank of each host, which makes it
 };
 
 // This rank's, without `memory`. Throws kInvalidArgument for settings that do not fit into it.
@@ -31,6 +32,9 @@ Handshake introduce(const Settings& settings, bool has_device);
 
 // Throws kMismatch where settings differ that must be equal for all ranks to derive the same plans and the same layout.
 void check_equal_settings(const std::vector<Handshake>& all);
+
+// Whether ranks of the machine of `own` have to share cores, be they on one host or taken to be on several.
+bool is_machine_crowded(const Handshake& own, const std::vector<Handshake>& all);
 
 // The processes of all ranks by the numbers that `own` knows them by; 0 where it cannot see them, as between
 // containers. `as_rank_zero` are the numbers by which rank 0 knows them.

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "runtime/collective_step.hpp"
+#include "runtime/hosts.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -54,6 +55,10 @@ std::vector<int> ranks_of(const std::vector<Wish>& wishes, int color) {
   return ranks;
 }
 
+bool are_on_several_hosts(const std::vector<int>& ranks, const Hosts& hosts) {
+  return std::ranges::any_of(ranks, [&](int rank) { return hosts.node_of(rank) != hosts.node_of(ranks.front()); });
+}
+
 // Throws the failure of another rank; each rank throws its own as it is.
 template <class Result>
 void check_others(const std::vector<Result>& results, ErrorCode code) {
@@ -84,7 +89,9 @@ std::optional<Communicator> split(Communicator& parent, const SplitRequest& requ
       spare = new_socket(AF_UNIX);
       return;
     }
-    point = RendezvousPoint::create();
+    const std::string& interfaces = request.settings.socket_interfaces;
+    const bool far = are_on_several_hosts(ranks, parent.hosts());
+    point = far ? RendezvousPoint::create_for_hosts(interfaces) : RendezvousPoint::create(interfaces);
     own.id = point->id();
   };
   const std::exception_ptr failure =

@@ -1,6 +1,7 @@
 #include "base/process.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/small_file.hpp"
 
@@ -22,6 +23,11 @@ uint64_t own_network_namespace() { return number_of("/proc/thread-self/ns/net");
 std::string own_boot_id() {
   const std::string text = read_small_file("/proc/sys/kernel/random/boot_id");
   return text.substr(0, text.find('\n'));
+}
+
+std::string own_host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 }  // namespace plait

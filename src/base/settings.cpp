@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "PLAIT_";
 constexpr double kMostSeconds = 7 * 24 * 3600;
+constexpr size_t kMostHostIdLetters = 64;
 constexpr size_t kLeastScratchKib = 64;
 constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
 
@@ -102,6 +103,29 @@ constexpr Setting kSettings[] = {
     {"PLAIT_SCRATCH_KIB", "a whole number of KiB from 64 to 67108864", read_scratch,
      [](const Settings& settings) { return join(settings.scratch_bytes / 1024); },
      "staging memory of one rank, in KiB; the same on all ranks"},
+    {"PLAIT_HOST_ID", "a text of at most 64 letters",
+     [](std::string_view text, Settings& settings) {
+       settings.host_id = text;
+       return text.size() <= kMostHostIdLetters;
+     },
+     [](const Settings& settings) { return settings.host_id; },
+     "takes ranks of one machine with different texts to be on different hosts, so that it can stand in for several"},
+    {"PLAIT_SOCKET_IFNAME", "names of interfaces, as in NCCL_SOCKET_IFNAME",
+     [](std::string_view text, Settings& settings) {
+       settings.socket_interfaces = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.socket_interfaces; },
+     "where an id is made: the network interfaces at which ranks of other hosts reach it, such as eth, =eth0 or "
+     "^docker; "
+     "unset: ranks of this host only"},
+    {"PLAIT_UCX_LIBRARY", "the name or path of UCX's libucp.so.0",
+     [](std::string_view text, Settings& settings) {
+       settings.ucx_library = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.ucx_library; },
+     "the UCX that moves data between hosts; unset: one in the process, the system's, or the wheel's"},
     {"PLAIT_SHM_DIR", "an absolute path",
      [](std::string_view text, Settings& settings) {
        settings.shared_memory_directory = text;
@@ -152,6 +176,10 @@ constexpr Setting kSettings[] = {
     {"PLAIT_LOCAL_RANK", "a whole number from 0", nullptr, nullptr, "set by the launcher: rank within this host"},
     {"PLAIT_JOB", "any text that no other job has", nullptr, nullptr,
      "set by the launcher: how ranks of one job recognise each other"},
+    {"PLAIT_MASTER_ADDR", "a name or an address", nullptr, nullptr,
+     "for ranks on several hosts that a launcher starts: the host of rank 0; unset: MASTER_ADDR"},
+    {"PLAIT_MASTER_PORT", "a whole number from 1 to 65535", nullptr, nullptr,
+     "a port of that host that is free; unset: one that follows from PLAIT_JOB"},
     {"PLAIT_CUDA", "auto, wheel, system or off", nullptr, nullptr,
      "read when Plait is built: where its CUDA compiler comes from"},
     {"PLAIT_NCCL_LIBRARY", "a path or a name for dlopen", nullptr, nullptr,
@@ -220,6 +248,11 @@ Settings Settings::from_environment(const Environment& environment) {
   const Logger log(settings.log_level);
   for (const std::string& warning : unknown_settings(environment)) log.warn(warning);
   return settings;
+}
+
+std::string socket_interfaces_in(const Environment& environment) {
+  const auto found = environment.find("PLAIT_SOCKET_IFNAME");
+  return found == environment.end() ? "" : found->second;
 }
 
 void Settings::check() const {

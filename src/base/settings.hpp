@@ -47,8 +47,11 @@ constexpr bool is_max_sms(int64_t sms) { return sms == 0 || (sms >= 8 && sms <= 
 struct Settings {
   double timeout_seconds = kDefaultTimeoutSeconds;  // how long a collective waits for a peer before it fails
   double bootstrap_timeout_seconds =
-      kDefaultTimeoutSeconds;           // how long ranks wait for each other when a communicator is made
-  size_t scratch_bytes = 2048 * 1024;   // staging memory of one rank
+      kDefaultTimeoutSeconds;          // how long ranks wait for each other when a communicator is made
+  size_t scratch_bytes = 2048 * 1024;  // staging memory of one rank
+  std::string host_id;                 // ranks of one machine with different ones are taken to be on different hosts
+  std::string ucx_library;             // libucp.so.0 by name or path; empty: the one that there is
+  std::string socket_interfaces;       // "eth", "=eth0,eth1", "^docker": ranks of other hosts come by them; empty: none
   std::string shared_memory_directory;  // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
@@ -68,6 +71,10 @@ struct Settings {
   // Throws kInvalidArgument where a field, however it was set, cannot be used.
   void check() const;
 };
+
+// PLAIT_SOCKET_IFNAME alone, for who makes an id before there are settings: it needs no other, and finds no fault
+// there.
+std::string socket_interfaces_in(const Environment& environment);
 
 // One row of the table, for printing.
 struct SettingRow {

@@ -43,9 +43,10 @@ void check_arguments(int rank, int size, double timeout_seconds) {
   }
 }
 
-// An id made by RendezvousPoint::create() has a port, unless there was no loopback interface.
+// An id made by RendezvousPoint::create() has a port, unless there was no loopback interface. Where there is one, a
+// name was wanted.
 void tell_where_ranks_meet(const UniqueId& id, const Logger& log) {
-  if (id.origin != UniqueId::Origin::kProcess || id.port != 0) return;
+  if (id.origin != UniqueId::Origin::kProcess || id.port != 0 || has_loopback()) return;
   log.info("bootstrap: the loopback interface (lo) is missing or down, so ranks meet at a name instead of a port");
 }
 
@@ -72,11 +73,13 @@ class Bootstrap::End {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const BootstrapOptions& options() const { return options_; }
 
   virtual std::vector<pid_t> meet() = 0;
   virtual void gather(Stage stage, std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual UniqueFd broadcast(int descriptor) = 0;
   virtual std::vector<UniqueFd> gather_descriptors(int descriptor) = 0;
+  virtual std::vector<RankLink> release() = 0;
   // Called after a call has thrown: tells the other ranks, as far as that is possible without waiting.
   virtual void abandon() = 0;
 
@@ -178,6 +181,8 @@ class Bootstrap::RankZero : public Bootstrap::End {
     }
     return all;
   }
+
+  std::vector<RankLink> release() override { return std::move(links_); }
 
   void abandon() override {
     told_.stage = stage_;
@@ -357,6 +362,12 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     return all;
   }
 
+  std::vector<RankLink> release() override {
+    std::vector<RankLink> links(static_cast<size_t>(size_));
+    links[0] = std::move(link_);
+    return links;
+  }
+
   // The closed connection tells rank 0.
   void abandon() override {}
 
@@ -494,6 +505,17 @@ void Bootstrap::all_gather(std::span<const std::byte> mine, std::span<std::byte>
   });
 }
 
+std::vector<std::string> Bootstrap::all_gather_texts(const std::string& mine) {
+  const std::vector<uint64_t> lengths = all_gather(static_cast<uint64_t>(mine.size()));
+  const auto most = static_cast<size_t>(*std::ranges::max_element(lengths));
+  std::string padded = mine, all(most * lengths.size(), '\0');
+  padded.resize(most);
+  all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < lengths.size(); ++rank) texts.push_back(all.substr(rank * most, lengths[rank]));
+  return texts;
+}
+
 void Bootstrap::barrier() {
   run([&] { end_->gather(Stage::kBarrier, {}, {}); });
 }
@@ -504,6 +526,17 @@ UniqueFd Bootstrap::broadcast_descriptor(int descriptor) {
 
 std::vector<UniqueFd> Bootstrap::all_gather_descriptors(int descriptor) {
   return run([&] { return end_->gather_descriptors(descriptor); });
+}
+
+const BootstrapOptions& Bootstrap::options() const {
+  if (!end_) fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": this communicator's bootstrap is closed");
+  return end_->options();
+}
+
+std::vector<RankLink> Bootstrap::release() {
+  std::vector<RankLink> links = run([&] { return end_->release(); });
+  close();
+  return links;
 }
 
 void Bootstrap::close() { end_.reset(); }

@@ -1,6 +1,6 @@
-// Lets the ranks of one host find each other and exchange the few bytes and descriptors that a communicator starts
-// from. The ranks form a star around rank 0. That is simple, every wait is bounded, and a dead rank shows at once as a
-// closed connection. The data of collectives never passes here. See docs/bootstrap.md.
+// Lets ranks find each other and exchange the few bytes, and on one host descriptors, that a communicator starts from.
+// The ranks form a star around rank 0. That is simple, every wait is bounded, and a dead rank shows at once as a closed
+// connection. The data of collectives never passes here. See docs/bootstrap.md.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,7 @@
 
 #include "base/unique_fd.hpp"
 #include "runtime/bootstrap_options.hpp"
+#include "runtime/rank_link.hpp"
 #include "runtime/unique_id.hpp"
 
 namespace plait {
@@ -44,6 +45,8 @@ class Bootstrap {
   // Process ids by rank, as rank 0 sees them. 0 for a rank in another process namespace, if rank 0 cannot see that
   // process or, over TCP, cannot tell which one it is.
   const std::vector<pid_t>& process_ids() const { return process_ids_; }
+  // Until it is closed.
+  const BootstrapOptions& options() const;
 
   // Gathers `mine.size()` bytes of every rank, the same number on all, into `all` (size() times as many), by rank.
   // `all` has at most kMostBytes: this is for addresses and handles, not for data.
@@ -52,9 +55,14 @@ class Bootstrap {
   std::vector<T> all_gather(const T& mine);
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
+  // Gathers a text of every rank, by rank, of whatever length: addresses of a transport, for instance.
+  std::vector<std::string> all_gather_texts(const std::string& mine);
+
   // Returns only after all ranks have called it.
   void barrier();
 
+  // The next two are for ranks of one host.
+  //
   // Gives all ranks a descriptor of rank 0, for instance of a memory file, which then needs no name. `descriptor`
   // counts only on rank 0, whose caller keeps it. Every rank gets a descriptor of its own, which closes on exec.
   UniqueFd broadcast_descriptor(int descriptor);
@@ -63,6 +71,10 @@ class Bootstrap {
   // this rank's own among them. The caller keeps `descriptor`. Every rank gets size() new descriptors, which close on
   // exec.
   std::vector<UniqueFd> all_gather_descriptors(int descriptor);
+
+  // Gives up the connections, for who goes on using them, and leaves. On rank 0 they are those to all ranks, by rank;
+  // on another rank only the first is there, to rank 0. Nothing is under way on them.
+  std::vector<RankLink> release();
 
   // Leaves. Local, immediate and safe to repeat: the other ranks notice at their next call.
   void close();

@@ -12,7 +12,7 @@
 
 namespace plait {
 
-inline constexpr uint32_t kBootstrapVersion = 1;
+inline constexpr uint32_t kBootstrapVersion = 2;
 
 // --- the handshake: three messages whose layout no version may change, so that versions can tell each other apart ---
 //

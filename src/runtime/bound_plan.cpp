@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
+#include "runtime/sent_memory.hpp"
 #include "runtime/signal_payload.hpp"
 
 namespace plait {
@@ -19,10 +20,19 @@ class Binder {
  private:
   // Binds slices of `elements` elements of a block, the last one shorter. 0: there are none.
   BoundPlan bind_slices(size_t elements);
+  // Of the pieces of one send, among those of a slice.
+  struct RequestRange {
+    int first = 0, end = 0;
+  };
+
   BoundSlice bind_slice(const SliceLayout& layout);
+  void end_sends(const std::vector<RequestRange>& requests, BoundSlice& slice) const;
   void bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout, BoundSlice& slice,
                    std::vector<BoundOperation>& queue) const;
+  void bind_message(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout, BoundSlice& slice,
+                    std::vector<BoundOperation>& queue) const;
   BoundPlace bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const;
+  int end_of_piece(const Operation& operation, int chunk, const SliceLayout& layout) const;
   bool is_streamed(const Place& place, size_t elements) const;
   size_t largest_slice() const;
   SliceLayout layout_for(size_t block_elements) const;
@@ -34,6 +44,7 @@ class Binder {
   const int rank_;
   const BindLimits& limits_;
   const BlockPart part_;
+  const SentMemory sent_;
   bool data_in_signals_ = false;  // of the current slice
   const size_t element_bytes_;
   size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
@@ -48,6 +59,7 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
       rank_(rank),
       limits_(limits),
       part_(part),
+      sent_(plan_, rank),
       element_bytes_(size_of(call.type)),
       slot_element_bytes_(element_bytes_) {
   for (const RankPlan& ranks : plan_.ranks) {
@@ -56,9 +68,9 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
       fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", ranks.signals, " signals a rank, but there are ",
            limits.signals, "; use a plan with fewer chunks");
     }
-    if (ranks.messages > 0) {
+    if (ranks.messages > 0 && !limits.messages) {
       fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm,
-           " sends messages between nodes; the host runtime serves one node");
+           " sends messages between nodes, and these ranks are on one node");
     }
   }
   for (const auto& queues : verified.report().facts) {
@@ -137,16 +149,21 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * slot_element_bytes_;
   data_in_signals_ = chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && publishes_once(plan_);
   const auto& queues = plan_.ranks[rank_].queues;
+  std::vector<RequestRange> requests;  // of each send, in the order of SentMemory
   for (size_t l = 0; l < queues.size(); ++l) {
     auto& bound = slice.queues.emplace_back();
     for (size_t i = 0; i < queues[l].operations.size(); ++i) {
       const Operation& operation = queues[l].operations[i];
-      if (operation.kind == OpKind::kReduce) {
-        const size_t before = bound.size();
-        bind_reduce(operation, verified_.report().facts[rank_][l][i], layout, slice, bound);
-        for (size_t b = before; b < bound.size(); ++b) bound[b].operation = static_cast<int>(i);
-        continue;
+      const ReduceFacts& facts = verified_.report().facts[rank_][l][i];
+      const size_t before = bound.size();
+      if (operation.kind == OpKind::kReduce) bind_reduce(operation, facts, layout, slice, bound);
+      if (operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive) {
+        const int first = slice.requests;
+        bind_message(operation, facts, layout, slice, bound);
+        if (operation.kind == OpKind::kSend) requests.push_back({first, slice.requests});
       }
+      for (size_t b = before; b < bound.size(); ++b) bound[b].operation = static_cast<int>(i);
+      if (operation.kind != OpKind::kSignal && operation.kind != OpKind::kWait) continue;
       BoundOperation it;
       it.kind = operation.kind;
       it.peer_rank = operation.peer_rank;
@@ -160,19 +177,84 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) {
       bound.push_back(it);
     }
   }
+  if (!requests.empty()) end_sends(requests, slice);
   return slice;
+}
+
+// A queue goes on when a send has started, so whoever writes to what it sends waits for its end first. A send that has
+// not started by then comes after the write: the verifier has seen to that.
+void Binder::end_sends(const std::vector<RequestRange>& requests, BoundSlice& slice) const {
+  const auto& queues = plan_.ranks[rank_].queues;
+  for (size_t l = 0; l < queues.size(); ++l) {
+    std::vector<BoundOperation> bound;
+    for (const BoundOperation& operation : slice.queues[l]) {
+      const bool is_first = bound.empty() || bound.back().operation != operation.operation;
+      if (is_first) {
+        const OperationId id{rank_, static_cast<int>(l), operation.operation};
+        for (const size_t send : sent_.overwritten_by(id)) {
+          BoundOperation end;
+          end.kind = OpKind::kSend;
+          end.ends_send = true;
+          end.operation = operation.operation;
+          for (end.request = requests[send].first; end.request < requests[send].end; ++end.request) {
+            bound.push_back(end);
+          }
+        }
+      }
+      bound.push_back(operation);
+    }
+    slice.queues[l] = std::move(bound);
+  }
+}
+
+// The pieces of a message have one tag, and come in their order. Both ends cut it alike. A message without elements in
+// this slice still says that what comes after it may be done.
+void Binder::bind_message(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout,
+                          BoundSlice& slice, std::vector<BoundOperation>& queue) const {
+  const bool sends = operation.kind == OpKind::kSend;
+  BoundOperation it;
+  it.kind = operation.kind;
+  it.peer_rank = operation.peer_rank;
+  it.message = operation.number;
+  it.is_buffered = sends && operation.chunks > 0 && sent_.is_written_elsewhere(operation.sources[0], operation.chunks);
+  const size_t element = is_wide(facts.result_is_partial) ? accumulator_size_of(call_.type) : element_bytes_;
+  const int end = operation.chunk + operation.chunks;
+  const int first_request = slice.requests;
+  for (int chunk = operation.chunk; chunk < end;) {
+    const int piece_end = end_of_piece(operation, chunk, layout);
+    it.bytes = layout.elements(chunk, piece_end - chunk) * element;
+    if (it.bytes > 0) {
+      const Place& place = sends ? operation.sources[0] : operation.destinations[0];
+      it.first_place = slice.places.size();
+      slice.places.push_back(bind_place(place, chunk, chunk - operation.chunk, layout));
+      it.request = slice.requests++;
+      queue.push_back(it);
+    }
+    chunk = piece_end;
+  }
+  if (slice.requests > first_request) return;
+  it.bytes = 0;
+  it.first_place = slice.places.size();
+  slice.places.push_back({kFirstScratchBase + static_cast<uint32_t>(rank_), 0});
+  it.request = slice.requests++;
+  queue.push_back(it);
+}
+
+// The last chunk, excluded, of the piece that begins with `chunk`.
+int Binder::end_of_piece(const Operation& operation, int chunk, const SliceLayout& layout) const {
+  if (slot_element_bytes_ != element_bytes_ || limits_.chunk_by_chunk) return chunk + 1;  // slots are apart
+  const int block_end = (chunk / layout.chunks_per_block + 1) * layout.chunks_per_block;
+  return std::min(operation.chunk + operation.chunks, block_end);
 }
 
 // One operation of the plan may become several, because a piece must be contiguous in every place. Blocks of a user
 // buffer are apart, and slots are apart if they are wider than what they hold.
 void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, const SliceLayout& layout,
                          BoundSlice& slice, std::vector<BoundOperation>& queue) const {
-  const bool slots_apart = slot_element_bytes_ != element_bytes_ || limits_.chunk_by_chunk;
   int chunk = operation.chunk;
   const int end = operation.chunk + operation.chunks;
   while (chunk < end) {
-    const int block_end = (chunk / layout.chunks_per_block + 1) * layout.chunks_per_block;
-    const int piece_end = slots_apart ? chunk + 1 : std::min(end, block_end);
+    const int piece_end = end_of_piece(operation, chunk, layout);
     const size_t elements = layout.elements(chunk, piece_end - chunk);
     if (elements > 0) {
       BoundOperation it;

@@ -39,6 +39,11 @@ struct BoundOperation {
   int peer_rank = -1;         // signal: the rank that it goes to; wait: the rank that it comes from
   size_t word_offset = 0;     // signal and wait: bytes into the signals of the rank that waits
   bool carries_data = false;  // signal: it carries the data at places[first_place], see BindLimits::signal_payload
+  size_t bytes = 0;           // send and receive: of the piece at places[first_place]
+  int message = -1;           // send and receive: the number of the message among those of the receiving rank
+  int request = -1;           // send and receive: of BoundSlice::requests
+  bool is_buffered = false;   // send: what it sends may be overwritten at any time afterwards
+  bool ends_send = false;     // send: nothing new; waits until the send of this request has left its memory
   int operation = 0;          // index in the plan's queue, for messages
 };
 
@@ -49,6 +54,7 @@ struct BoundSlice {
   std::vector<uint8_t> source_is_wide;
   int most_places = 0;           // the most of any operation
   bool streams_scratch = false;  // true if some operation streams to scratch
+  int requests = 0;              // sends and receives
   SliceLayout layout;
 };
 
@@ -63,6 +69,7 @@ struct BindLimits {
   size_t signal_stride = 64;             // bytes from one flag to the next
   size_t scratch_bytes = 0;              // per rank (or channel) and epoch parity
   int signals = 0;                       // per rank and epoch parity
+  bool messages = false;                 // there is a network to other nodes
   size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
   size_t streaming_output_bytes = 0;  // messages from this size on are written to the output past the caches; 0: never
   // Bytes behind each flag that may carry data. A rank that publishes once and no more than that sends its data with

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "runtime/internet_address.hpp"
 #include "runtime/launchers.hpp"
 
 namespace plait {
@@ -175,19 +176,37 @@ bool contradicts(const Claim& other, const Claim& chosen) {
        " is not; a rank needs both. Unset ", there, " to run alone, or ", kOrSayIt);
 }
 
-void check_one_host(const Claim& claim, const Environment& environment) {
+// Why the ranks are known to be on several hosts; empty if they are not. "SLURM_STEP_NUM_NODES is 2".
+std::string several_hosts(const Claim& claim, const Environment& environment) {
   const Launcher& launcher = *claim.launcher;
-  const char* advice = "; ranks on several hosts are not supported yet, start all ranks on one host";
   const char* local_size_name = first_set(environment, launcher.local_size);
   const auto local_size = number_in(environment, launcher, local_size_name);
   if (local_size && *local_size != *claim.size) {
-    fail(ErrorCode::kInvalidInput, launcher.name, ": ", local_size_name, " is ", *local_size, " but ", claim.size_name,
-         " is ", *claim.size, advice);
+    return join(local_size_name, " is ", *local_size, " but ", claim.size_name, " is ", *claim.size);
   }
   const auto hosts = number_in(environment, launcher, launcher.hosts);
-  if (hosts && *hosts != 1) {
-    fail(ErrorCode::kInvalidInput, launcher.name, ": ", launcher.hosts, " is ", *hosts, advice);
+  return hosts && *hosts != 1 ? join(launcher.hosts, " is ", *hosts) : "";
+}
+
+// What any process of the network could guess of a job is no secret, so that PLAIT_JOB has to be one.
+void find_master(const Claim& claim, const Environment& environment, LaunchEnvironment& launch) {
+  const std::string given = value_in(environment, "PLAIT_MASTER_ADDR"), why = several_hosts(claim, environment);
+  if (given.empty() && why.empty()) return;
+  launch.master = given.empty() ? value_in(environment, "MASTER_ADDR") : given;
+  const bool has_job = !value_in(environment, "PLAIT_JOB").empty();
+  if (launch.master.empty() || !has_job) {
+    fail(ErrorCode::kInvalidInput, claim.launcher->name, ": ", why.empty() ? "PLAIT_MASTER_ADDR is set" : why,
+         ", so ranks are on several hosts; set on all of them ",
+         launch.master.empty() ? "PLAIT_MASTER_ADDR to the name or address of the host of rank 0" : "",
+         launch.master.empty() && !has_job ? ", and " : "",
+         has_job ? "" : "PLAIT_JOB to one random text, by which they recognise each other");
   }
+  const std::string port = value_in(environment, "PLAIT_MASTER_PORT");
+  if (port.empty()) return;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), launch.master_port);
+  if (error == std::errc() && end == port.data() + port.size() && launch.master_port > 0) return;
+  fail(ErrorCode::kInvalidInput, "environment variable PLAIT_MASTER_PORT is \"", port,
+       "\"; expected a whole number from 1 to 65535");
 }
 
 LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
@@ -200,7 +219,7 @@ LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
     fail(ErrorCode::kInvalidInput, launcher.name, ": ", launcher.rank, " is ", launch.rank, " but ", claim.size_name,
          " is ", launch.size, "; ranks are numbered from 0");
   }
-  check_one_host(claim, environment);
+  find_master(claim, environment, launch);
   const char* local_rank_name = first_set(environment, launcher.local_rank);
   launch.local_rank = number_in(environment, launcher, local_rank_name).value_or(launch.rank);
   if (launch.local_rank >= launch.size) {
@@ -246,6 +265,12 @@ std::string job_key(const Claim& chosen, const std::vector<Claim>& claims, const
 }
 
 }  // namespace
+
+UniqueId LaunchEnvironment::id(uint64_t sequence) const {
+  if (master.empty()) return UniqueId::for_job(job_key, sequence);
+  return UniqueId::for_job(job_key, sequence,
+                           resolve(master, "PLAIT_MASTER_ADDR, or the launcher's MASTER_ADDR").front(), master_port);
+}
 
 std::optional<LaunchEnvironment> detect_launch_environment(const Environment& environment,
                                                            const AncestorFinder& ancestor) {

@@ -300,7 +300,8 @@ class Approach {
              ": nobody waits for ranks with this id any more (made by pid ", id_.creator_process_id,
              "): all ranks have already arrived, or rank 0 gave up or ended");
       }
-      if (connection.error == ENETUNREACH) {
+      if (connection.error == ENETUNREACH || connection.error == EHOSTUNREACH) {
+        if (id_.leads_to_other_hosts()) fail_without_way(place, connection.error);
         fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
              ": the loopback interface (lo) is missing or down here, so rank 0 at 127.0.0.1 cannot be reached; bring "
              "it up (ip link set lo up)");
@@ -314,13 +315,22 @@ class Approach {
  private:
   // Neither ports of 127.0.0.1 nor names lead from one network namespace to another.
   void require_one_network() const {
+    if (id_.leads_to_other_hosts()) return;
     const uint64_t own = own_network_namespace();
     if (own == id_.network_namespace || own == 0 || id_.network_namespace == 0) return;
     fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
          ": this process is in another network namespace than rank 0 (pid ", id_.creator_process_id,
          "), which it cannot reach: in a container or sandbox of its own",
          has_loopback() ? "" : ", where even the loopback interface (lo) is missing or down",
-         "; start all ranks in one network namespace (containers: --network=host, or --network=container:NAME)");
+         "; start all ranks in one network namespace (containers: --network=host, or --network=container:NAME), or set "
+         "PLAIT_SOCKET_IFNAME where the id is made, to an interface that this process can reach");
+  }
+
+  [[noreturn]] void fail_without_way(const SocketAddress& place, int error) const {
+    fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size, ": no way leads from here to rank 0 at ",
+         place.text(), " (", std::generic_category().message(error), "); ",
+         id_.origin == UniqueId::Origin::kJob ? "PLAIT_MASTER_ADDR" : "PLAIT_SOCKET_IFNAME, where the id is made,",
+         " says at which address or interface other hosts reach it");
   }
 
   // Returns false if rank 0 hung up: it was too busy, so try again.

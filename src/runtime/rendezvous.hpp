@@ -1,25 +1,17 @@
-// How the ranks of one host meet. Rank 0 listens, all others connect, and each side proves to the other that it knows
+// How ranks meet. Rank 0 listens, all others connect, and each side proves to the other that it knows
 // the secret of the id. The result is a star of connections around rank 0. See docs/bootstrap.md.
 #pragma once
-
-#include <sys/types.h>
 
 #include <span>
 #include <vector>
 
 #include "base/deadline.hpp"
-#include "base/unique_fd.hpp"
 #include "runtime/bootstrap_messages.hpp"
 #include "runtime/bootstrap_options.hpp"
+#include "runtime/rank_link.hpp"
 #include "runtime/unique_id.hpp"
 
 namespace plait {
-
-// A connection to one rank.
-struct RankLink {
-  UniqueFd socket;
-  pid_t process_id = 0;
-};
 
 // Rank 0 waits until all ranks have proved who they are. Returns links by rank; the link of rank 0 is empty. Closes the
 // point. Strangers are refused without disturbing the ranks: other users at once if the kernel identifies them, a wrong

@@ -14,12 +14,17 @@ namespace plait {
 namespace {
 
 // Over loopback the kernel connects at once, or not at all if too many connections wait. It would then try again after
-// a second, which is too slow for a rank.
+// a second, which is too slow for a rank. Another host may be far away.
 constexpr double kConnectSeconds = 0.1;
+constexpr double kFarConnectSeconds = 3;
+
+// A host that answers none of these is gone, or what joins it to this one is.
+constexpr int kSecondsBetweenProbes = 5;
+constexpr int kProbes = 4;
 
 // Returns how a pending connect() has ended: 0 or an errno value, or EAGAIN if it has not ended in time.
-int end_of_connecting(int socket) {
-  const Deadline deadline = Deadline::after(kConnectSeconds);
+int end_of_connecting(int socket, double seconds) {
+  const Deadline deadline = Deadline::after(seconds);
   pollfd entry{socket, POLLOUT, 0};
   int ready = 0;
   do {
@@ -34,7 +39,12 @@ int end_of_connecting(int socket) {
 }
 
 // Whether `error` means that the other side is not there any more.
-bool means_gone(int error) { return error == ECONNRESET || error == EPIPE || error == ENOTCONN || error == ETIMEDOUT; }
+bool means_gone(int error) {
+  for (const int gone : {ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETDOWN}) {
+    if (error == gone) return true;
+  }
+  return false;
+}
 
 bool means_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -75,6 +85,20 @@ void take_descriptors(msghdr& message, UniqueFd& descriptor) {
   }
 }
 
+// Empty if another socket already listens there, or no port is free.
+UniqueFd listen_with(UniqueFd socket,
+                     const SocketAddress& address) {  // A port that is named may have connections of an earlier
+                                                      // communicator, and is free all the same.
+  const int on = 1;
+  if (address.port() != 0) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.get(), address.get(), address.length()) < 0) {
+    if (errno == EADDRINUSE) return {};
+    fail_system(errno, "cannot bind a socket");
+  }
+  if (::listen(socket.get(), SOMAXCONN) < 0) fail_system(errno, "cannot listen at a socket");
+  return socket;
+}
+
 }  // namespace
 
 // A name begins with a zero byte. The length of the address tells where it ends, not a zero byte.
@@ -89,14 +113,25 @@ SocketAddress SocketAddress::at_name(const std::string& name) {
   return result;
 }
 
-SocketAddress SocketAddress::at_port(uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+SocketAddress SocketAddress::at(const InternetAddress& address, uint16_t port) {
   SocketAddress result;
-  std::memcpy(&result.storage_, &address, sizeof address);
-  result.length_ = sizeof address;
+  const auto store = [&](const auto& it) {
+    std::memcpy(&result.storage_, &it, sizeof it);
+    result.length_ = sizeof it;
+  };
+  if (address.family == InternetAddress::Family::kIpv4) {
+    sockaddr_in it{};
+    it.sin_family = AF_INET;
+    it.sin_port = htons(port);
+    std::memcpy(&it.sin_addr, address.bytes.data(), sizeof it.sin_addr);
+    store(it);
+  } else {
+    sockaddr_in6 it{};
+    it.sin6_family = AF_INET6;
+    it.sin6_port = htons(port);
+    std::memcpy(&it.sin6_addr, address.bytes.data(), sizeof it.sin6_addr);
+    store(it);
+  }
   return result;
 }
 
@@ -110,10 +145,15 @@ SocketAddress SocketAddress::of(int socket) {
 }
 
 uint16_t SocketAddress::port() const {
-  if (family() != AF_INET) return 0;
-  sockaddr_in address;
+  if (family() != AF_INET && family() != AF_INET6) return 0;
+  sockaddr_in address;  // the port is at one place in both
   std::memcpy(&address, &storage_, sizeof address);
   return ntohs(address.sin_port);
+}
+
+std::string SocketAddress::text() const {
+  const auto address = InternetAddress::of(get());
+  return address ? join(address->text(), " port ", port()) : "";
 }
 
 bool operator==(const SocketAddress& a, const SocketAddress& b) {
@@ -124,7 +164,7 @@ bool has_loopback() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket && (errno == EMFILE || errno == ENFILE)) fail_system(errno, "cannot make a socket");
   // Connecting a datagram socket looks up a route and sends nothing.
-  const SocketAddress discard = SocketAddress::at_port(9);
+  const SocketAddress discard = SocketAddress::at(InternetAddress::loopback(), 9);
   return socket && ::connect(socket.get(), discard.get(), discard.length()) == 0;
 }
 
@@ -134,20 +174,22 @@ UniqueFd new_socket(int family) {
   // Each small message is awaited by the other side, so it must not wait to become a larger one. Accepted sockets
   // inherit this option.
   const int on = 1;
-  if (family == AF_INET && ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0) {
+  if (family != AF_UNIX && ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0) {
     fail_system(errno, "cannot set a socket to send at once");
   }
   return socket;
 }
 
-UniqueFd listen_at(const SocketAddress& address) {
-  UniqueFd socket = new_socket(address.family());
-  if (::bind(socket.get(), address.get(), address.length()) < 0) {
-    if (errno == EADDRINUSE) return {};
-    fail_system(errno, "cannot bind a socket");
+UniqueFd listen_at(const SocketAddress& address) { return listen_with(new_socket(address.family()), address); }
+
+UniqueFd listen_everywhere(uint16_t port) {
+  if (!UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0))) {
+    return listen_at(SocketAddress::at(InternetAddress::any(InternetAddress::Family::kIpv4), port));
   }
-  if (::listen(socket.get(), SOMAXCONN) < 0) fail_system(errno, "cannot listen at a socket");
-  return socket;
+  UniqueFd both = new_socket(AF_INET6);
+  const int off = 0;
+  ::setsockopt(both.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  return listen_with(std::move(both), SocketAddress::at(InternetAddress::any(InternetAddress::Family::kIpv6), port));
 }
 
 bool is_listening(int descriptor) {
@@ -163,7 +205,11 @@ bool listens_at(int descriptor, const SocketAddress& address) {
 SocketOrError connect_to(const SocketAddress& address) {
   UniqueFd socket = new_socket(address.family());
   int error = ::connect(socket.get(), address.get(), address.length()) < 0 ? errno : 0;
-  if (error == EINPROGRESS) error = end_of_connecting(socket.get());
+  if (error == EINPROGRESS) {
+    const auto internet = InternetAddress::of(address.get());
+    error =
+        end_of_connecting(socket.get(), internet && !internet->is_loopback() ? kFarConnectSeconds : kConnectSeconds);
+  }
   switch (error) {
     case 0:
       // The free port that the kernel lends to the caller may be the one that it calls. TCP then connects the socket to
@@ -172,6 +218,7 @@ SocketOrError connect_to(const SocketAddress& address) {
       return {std::move(socket), 0};
     case ECONNREFUSED:
     case ENETUNREACH:
+    case EHOSTUNREACH:
       return {{}, error};
     case EAGAIN:
     case EINTR:
@@ -235,6 +282,16 @@ Progress send_all(int socket, std::span<const std::byte> bytes, const Deadline& 
     const Progress progress = send_some(socket, bytes);
     if (progress != Progress::kMore || !wait_for(socket, POLLOUT, deadline)) return progress;
   }
+}
+
+void notice_silence(int socket) {
+  if (passes_descriptors(socket)) return;
+  const auto set = [&](int level, int option, int value) { ::setsockopt(socket, level, option, &value, sizeof value); };
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kSecondsBetweenProbes);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kSecondsBetweenProbes);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kProbes * kSecondsBetweenProbes * 1000);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 bool passes_descriptors(int socket) { return SocketAddress::of(socket).family() == AF_UNIX; }

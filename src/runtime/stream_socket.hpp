@@ -1,5 +1,5 @@
-// Stream sockets between processes of one host, at a port or at a name. SocketAddress decides which of the two. After
-// connect_to() and accept_from() both work alike, except for peer_of() and descriptors. Every socket here is
+// Stream sockets between processes, of one host or several, at a port or at a name. SocketAddress decides which of the
+// two. After connect_to() and accept_from() both work alike, except for peer_of() and descriptors. Every socket here is
 // non-blocking and closes on exec. To wait is to poll() with a Deadline.
 #pragma once
 
@@ -15,22 +15,24 @@
 
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
+#include "runtime/internet_address.hpp"
 
 namespace plait {
 
 // The address at which a socket listens.
 //   name  in the abstract namespace of unix(7). It is never in a file system, and it is free again when its last holder
 //         ends, in whatever way. The kernel vouches for the process at the other end, and passes descriptors.
-//   port  of 127.0.0.1, so that no other host reaches it. The kernel finds a free one. Any process of this host may
-//         connect.
+//   port  of an address. Of 127.0.0.1 no other host reaches it, and any process of this host may connect; of others
+//         any process that finds a way.
 class SocketAddress {
  public:
-  static SocketAddress at_name(const std::string& name);  // 1 to 100 bytes
-  static SocketAddress at_port(uint16_t port);            // 0, to listen: any free port
+  static SocketAddress at_name(const std::string& name);                   // 1 to 100 bytes
+  static SocketAddress at(const InternetAddress& address, uint16_t port);  // 0, to listen: any free port
   // The address at which `socket` is bound, of whatever family.
   static SocketAddress of(int socket);
 
-  uint16_t port() const;  // 0 if this is not an IPv4 port
+  uint16_t port() const;     // 0 if it has none
+  std::string text() const;  // "10.0.0.1 port 4000"; empty if it has no port
   int family() const { return storage_.ss_family; }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t length() const { return length_; }
@@ -52,6 +54,9 @@ UniqueFd new_socket(int family);
 // Empty if another socket already listens there, or no port is free.
 UniqueFd listen_at(const SocketAddress& address);
 
+// The same at all addresses of this host, of both families where it has both.
+UniqueFd listen_everywhere(uint16_t port);
+
 // Whether `descriptor` is a socket that listens; listens_at() also checks the address. Any number may be passed.
 bool is_listening(int descriptor);
 bool listens_at(int descriptor, const SocketAddress& address);
@@ -62,8 +67,8 @@ struct SocketOrError {
   int error = 0;
 };
 
-// ECONNREFUSED: no socket listens at `address`. EAGAIN: too many are waiting there. ENETUNREACH: has_loopback() is
-// false. Throws anything else.
+// ECONNREFUSED: no socket listens at `address`. EAGAIN: too many are waiting there, or nobody answers. ENETUNREACH,
+// EHOSTUNREACH: no way leads there; to 127.0.0.1, has_loopback() is false. Throws anything else.
 SocketOrError connect_to(const SocketAddress& address);
 
 // EAGAIN: no connection is waiting. EMFILE, ENFILE, ENOMEM: the system has no descriptor or memory left. Throws
@@ -110,8 +115,12 @@ Progress receive_some_with_descriptor(int socket, std::span<std::byte>& rest, Un
 Progress receive_all_with_descriptor(int socket, std::span<std::byte> bytes, UniqueFd& descriptor,
                                      const Deadline& deadline);
 
-// The bytes of a plain struct, which travels as it is in memory: both ends are on one host and, as checked, of one
-// version.
+// Has the kernel ask now and then whether the other host is still there: then a connection to one that is not fails
+// after some 20 s, although nothing is said over it. Does nothing within a host.
+void notice_silence(int socket);
+
+// The bytes of a plain struct, which travels as it is in memory: both ends are of one version, as checked, and little
+// endian.
 template <class Message>
 std::span<const std::byte> bytes_of(const Message& message) {
   static_assert(std::is_trivially_copyable_v<Message>);

@@ -15,13 +15,17 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/sha256.hpp"
+#include "runtime/interfaces.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
 
-constexpr std::string_view kTextPrefix = "plait1-";
+constexpr std::string_view kTextPrefix = "plait2-";
+
+// Where ranks of a job meet on another host, unless somebody says where: below the ports that kernels lend to callers.
+constexpr uint16_t kFirstJobPort = 20000, kJobPorts = 12000;
 
 // The fields of an id that text() writes: all that are not constant, and a checksum against a text that is cut short or
 // mistyped.
@@ -32,10 +36,10 @@ struct TextForm {
   int32_t creator_descriptor;
   uint64_t network_namespace;
   uint16_t port;
-  uint16_t reserved;
+  InternetAddress address;
   uint32_t check;
 };
-static_assert(sizeof(TextForm) == 48);
+static_assert(sizeof(TextForm) == 64);
 
 uint32_t check_of(TextForm form) {
   form.check = 0;
@@ -145,6 +149,16 @@ UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
   return new_id(Origin::kJob, derive_secret("plait job secret", std::as_bytes(std::span(message))));
 }
 
+UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence, const InternetAddress& address, uint16_t port) {
+  UniqueId id = for_job(job_key, sequence);
+  constexpr std::string_view kLabel = "rendezvous port";
+  const Tag tag = tag_of(id.secret, std::as_bytes(std::span(kLabel)));
+  const auto own = static_cast<uint16_t>(kFirstJobPort + (tag[0] << 8 | tag[1]) % kJobPorts);
+  id.port = htons(port == 0 ? own : port);
+  id.address = address;
+  return id;
+}
+
 std::string UniqueId::text() const {
   check();
   TextForm form{};
@@ -154,6 +168,7 @@ std::string UniqueId::text() const {
   form.creator_descriptor = creator_descriptor;
   form.network_namespace = network_namespace;
   form.port = port;
+  form.address = address;
   form.check = check_of(form);
   return std::string(kTextPrefix) + hex(bytes_of(form));
 }
@@ -170,6 +185,7 @@ UniqueId UniqueId::parse(std::string_view text) {
   id.creator_descriptor = form.creator_descriptor;
   id.network_namespace = form.network_namespace;
   id.port = form.port;
+  id.address = form.address;
   id.check();
   return id;
 }
@@ -186,7 +202,8 @@ void UniqueId::check() const {
 }
 
 SocketAddress UniqueId::meeting_place() const {
-  return port == 0 ? SocketAddress::at_name(rendezvous_name()) : SocketAddress::at_port(ntohs(port));
+  if (port == 0) return SocketAddress::at_name(rendezvous_name());
+  return SocketAddress::at(address.is_there() ? address : InternetAddress::loopback(), ntohs(port));
 }
 
 std::string UniqueId::rendezvous_name() const {
@@ -195,9 +212,19 @@ std::string UniqueId::rendezvous_name() const {
   return "plait-" + hex(bytes_of(tag));
 }
 
-RendezvousPoint RendezvousPoint::create() {
+RendezvousPoint RendezvousPoint::create(const std::string& interfaces) {
+  if (!interfaces.empty()) return create_for_hosts(interfaces);
   if (!has_loopback()) return create_at_name();
-  return listen(SocketAddress::at_port(0), new_id(UniqueId::Origin::kProcess, random_128_bits()));
+  return listen(SocketAddress::at(InternetAddress::loopback(), 0),
+                new_id(UniqueId::Origin::kProcess, random_128_bits()));
+}
+
+RendezvousPoint RendezvousPoint::create_for_hosts(const std::string& interfaces) {
+  const InternetAddress address = choose_address(interface_addresses(), interfaces);
+  if (address.is_loopback()) return create();
+  UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
+  id.address = address;
+  return listen(SocketAddress::at(address, 0), id);
 }
 
 RendezvousPoint RendezvousPoint::create_at_name() {
@@ -207,7 +234,7 @@ RendezvousPoint RendezvousPoint::create_at_name() {
 
 RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId id) {
   UniqueFd listener = listen_at(address);
-  if (!listener) fail(ErrorCode::kResources, "no port of 127.0.0.1 is free for ranks to meet at");
+  if (!listener) fail(ErrorCode::kResources, "no port is free for ranks to meet at");
   id.creator_process_id = ::getpid();
   id.creator_descriptor = listener.get();
   id.network_namespace = own_network_namespace();
@@ -218,7 +245,12 @@ RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId i
 RendezvousPoint RendezvousPoint::claim(const UniqueId& id) {
   id.check();
   if (id.origin == UniqueId::Origin::kProcess) return RendezvousPoint(id, take_released_listener(id));
-  return RendezvousPoint(id, listen_as_rank_zero(id.meeting_place()));
+  if (!id.leads_to_other_hosts()) return RendezvousPoint(id, listen_as_rank_zero(id.meeting_place()));
+  // At all addresses: the one that others have may be of whoever passes their connections on.
+  UniqueFd listener = listen_everywhere(ntohs(id.port));
+  if (listener) return RendezvousPoint(id, std::move(listener));
+  fail(ErrorCode::kResources, "rank 0 cannot listen for ranks of other hosts: port ", ntohs(id.port),
+       " of this host is in use; set PLAIT_MASTER_PORT to a free one on all ranks");
 }
 
 UniqueId RendezvousPoint::release() {

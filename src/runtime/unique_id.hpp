@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "base/unique_fd.hpp"
+#include "runtime/internet_address.hpp"
 #include "runtime/secret.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -17,7 +18,7 @@ namespace plait {
 // 128 plain bytes, like ncclUniqueId. Copy them to the other ranks in any way (MPI, a pipe, a file, a command line).
 struct UniqueId {
   static constexpr uint64_t kMagic = 0x444974'69616c50;  // "PlaitID" in memory
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
   enum class Origin : uint32_t {
     kProcess = 1,  // made by RendezvousPoint::create: a socket listens from the moment that the id exists
     kJob = 2,      // computed by each rank from what the launcher told all of them: rank 0 may come last
@@ -29,14 +30,17 @@ struct UniqueId {
   Secret secret{};
   int32_t creator_process_id = 0;   // kProcess: the process that listens, for messages
   int32_t creator_descriptor = -1;  // kProcess: its listening socket, see RendezvousPoint::claim
-  uint16_t port = 0;                // of 127.0.0.1, in network order; 0: the ranks meet at rendezvous_name()
+  uint16_t port = 0;                // in network order; 0: the ranks meet at rendezvous_name()
   std::array<uint8_t, 6> padding{};
   uint64_t network_namespace = 0;  // kProcess: the one that has the port or the name; 0: unknown
-  std::array<uint8_t, 72> reserved{};
+  InternetAddress address;         // that has the port; none: 127.0.0.1
+  std::array<uint8_t, 54> reserved{};
 
   // The id that all ranks of one user's job compute alike. `sequence` tells apart the communicators that a job makes
   // one after another: 0, 1, 2, … on every rank.
   static UniqueId for_job(std::string_view job_key, uint64_t sequence);
+  // The same for ranks on several hosts, where rank 0 is at `address`. Port 0: one that follows from the secret.
+  static UniqueId for_job(std::string_view job_key, uint64_t sequence, const InternetAddress& address, uint16_t port);
 
   // text() is one word of letters, digits and '-'. parse() throws kInvalidInput for anything that text() did not write.
   std::string text() const;
@@ -47,6 +51,9 @@ struct UniqueId {
 
   // The place where the ranks meet. Only this function decides between a port and a name.
   SocketAddress meeting_place() const;
+
+  // Whether ranks of other hosts can get there.
+  bool leads_to_other_hosts() const { return address.is_there(); }
 
   // A name derived from the secret. Those who read it (it shows in /proc/net/unix) learn nothing about the secret.
   std::string rendezvous_name() const;
@@ -60,8 +67,12 @@ static_assert(sizeof(UniqueId) == 128 && std::is_trivially_copyable_v<UniqueId>)
 class RendezvousPoint {
  public:
   // Makes an id with a fresh random secret, and listens from now on at a free port of 127.0.0.1, or at a name if there
-  // is no loopback interface.
-  static RendezvousPoint create();
+  // is no loopback interface. With `interfaces`, the same as create_for_hosts().
+  static RendezvousPoint create(const std::string& interfaces = {});
+
+  // The same for ranks of other hosts, at a free port of an interface of this host; choose_address() has the syntax of
+  // `interfaces`, and chooses where they are empty. Throws kInvalidInput if there is no such interface.
+  static RendezvousPoint create_for_hosts(const std::string& interfaces);
 
   // The same, always at a name, so that descriptors can be passed.
   static RendezvousPoint create_at_name();

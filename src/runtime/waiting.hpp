@@ -34,6 +34,14 @@ class Backoff {
 
   // Pauses once. Returns true now and then: the wait has become long enough to look for an error.
   bool pause() {
+    return pause([](long nanoseconds) {
+      const timespec duration{0, nanoseconds};
+      nanosleep(&duration, nullptr);
+    });
+  }
+  // The same; `sleep` sleeps for at most so many nanoseconds, for whoever may be woken.
+  template <class Sleep>
+  bool pause(const Sleep& sleep) {
     ++looks_;
     if (looks_ <= spins_) {
       relax_cpu();
@@ -49,8 +57,7 @@ class Backoff {
       return true;
     }
     const int sleeps = policy_ == WaitPolicy::kSleep ? yields : yields - kYields;
-    timespec duration{0, std::min(1'000'000L, 20'000L * (1 + sleeps / 4))};
-    nanosleep(&duration, nullptr);
+    sleep(std::min(1'000'000L, 20'000L * (1 + sleeps / 4)));
     return true;
   }
 

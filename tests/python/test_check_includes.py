@@ -54,7 +54,12 @@ def test_this_tree_passes():
         ("src/runtime/x.cpp", '#include "model/cost.hpp"\n', "src/runtime/x.cpp:1:", "do not see each other"),
         ("src/runtime/net/x.cpp", '#include "model/cost.hpp"\n', "src/runtime/net/x.cpp:1:", "do not see each other"),
         ("src/runtime/x.cpp", '#include "runtime/host/y.hpp"\n', "src/runtime/x.cpp:1:", "may not include it"),
-        ("src/runtime/net/x.cpp", '#include "runtime/host/y.hpp"\n', "src/runtime/net/x.cpp:1:", "do not see"),
+        (
+            "src/runtime/net/x.cpp",
+            '#include "runtime/host/y.hpp"\n',
+            "src/runtime/net/x.cpp:1:",
+            "runtime/net comes before",
+        ),
         ("src/plan/x.cpp", "#include <cuda_runtime.h>\n", "src/plan/x.cpp:1:", "only runtime/cuda"),
         ("src/topology/x.cpp", "#include <nvml.h>\n", "src/topology/x.cpp:1:", "only runtime/cuda"),
         ("include/plait/x.hpp", '#include "base/error.hpp"\n', "include/plait/x.hpp:1:", "a public header may not"),

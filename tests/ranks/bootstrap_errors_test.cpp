@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.hpp"
 #include "ranks/rank_processes.hpp"
+#include "runtime/bootstrap_messages.hpp"
 #include "runtime/rendezvous.hpp"
 
 namespace plait {
@@ -451,7 +453,8 @@ TEST_P(BootstrapErrors, AnotherVersionIsNamedToBoth) {
   hello.size = 2;
   for (const std::string& outcome : meet_with_hello(hello)) {
     EXPECT_TRUE(has(outcome, "mismatched call: "));
-    EXPECT_TRUE(has(outcome, "speaks version 7 of the bootstrap's protocol, rank 0 version 1; use one build"));
+    EXPECT_TRUE(has(outcome, join("speaks version 7 of the bootstrap's protocol, rank 0 version ", kBootstrapVersion,
+                                  "; use one build")));
   }
 }
 
@@ -464,7 +467,8 @@ TEST_P(BootstrapErrors, AnotherVersionOfRankZeroIsNamed) {
     });
   });
   EXPECT_TRUE(has(outcome_of([&](int) { Bootstrap::create(point.id(), 1, 2, within(5)); }, 0),
-                  "rank 1 speaks version 1 of the bootstrap's protocol, rank 0 version 2; use one build"));
+                  join("rank 1 speaks version ", kBootstrapVersion, " of the bootstrap's protocol, rank 0 version ",
+                       kBootstrapVersion + 1, "; use one build")));
   rank_zero.join();
 }
 

@@ -89,7 +89,7 @@ TEST(ProcessNamespaces, ARankWhoseProcessIsNotKnownAndThatDiesIsFoundAtOnce) {
     UniqueFd file;
     if (rank == 0) file = Segment::create(shape, "");
     const UniqueFd shared = bootstrap.broadcast_descriptor(file.get());
-    Peers peers = Peers::meet(bootstrap, {0, 0}, {71, 72});
+    Peers peers = Peers::meet(bootstrap, {0, 1}, {0, 0}, {71, 72});
     HostRank host(std::make_shared<Segment>(shape, shared), rank, std::move(peers),
                   {{10 * kLimit, Logger()}, WaitPolicy::kAuto, true});
     bootstrap.barrier();

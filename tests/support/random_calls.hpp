@@ -87,6 +87,7 @@ inline BindLimits limits_of(const Settings& settings) {
   BindLimits limits;
   limits.scratch_bytes = std::max<size_t>(settings.scratch_bytes / 2, 4096);
   limits.signals = 1 << 20;
+  limits.messages = true;
   return limits;
 }
 

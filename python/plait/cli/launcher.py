@@ -44,13 +44,17 @@ _HINTS = {
 
 
 class Job:
-    """`size` times `command` with the variables of a launcher. run() may be called once, from the main thread."""
+    """`size` times `command` with the variables of a launcher. run() may be called once, from the main thread.
+
+    This host stands in for `nodes` of them, with equally many ranks as far as that goes, the first ones on the first.
+    """
 
     def __init__(
         self,
         command: Sequence[str],
         size: int,
         *,
+        nodes: int = 1,
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
         grace: float = 10.0,
@@ -59,6 +63,7 @@ class Job:
         _check_open_files(size)
         self._command = list(command)
         self._size = size
+        self._nodes = nodes
         # What another launcher said is about this process, not about its ranks.
         foreign = set(_core.launcher_variables())
         given = os.environ if environment is None else environment
@@ -98,6 +103,8 @@ class Job:
         prepare = _preparation(self._guard.group)
         for rank in range(self._size):
             variables = {"PLAIT_RANK": rank, "PLAIT_WORLD_SIZE": self._size, "PLAIT_LOCAL_RANK": rank, "PLAIT_JOB": job}
+            if self._nodes > 1:
+                variables["PLAIT_HOST_ID"] = f"node{rank * self._nodes // self._size}"
             try:
                 process = subprocess.Popen(
                     self._command,

@@ -24,19 +24,27 @@ exit status: 0 when all ranks ended with 0; else that of the first rank that fai
 124 after --timeout; 127 when COMMAND cannot be started; with "plait: error: ...", 1 when `plait run` itself fails, and
 2 when an argument or a variable cannot be used
 
-example: plait run -n 4 -- python train.py"""
+examples: plait run -n 4 -- python train.py
+          plait run -n 4 --nodes 2 -- python train.py"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "run",
         help="start N ranks of a program on this host",
-        usage="plait run [-n N] [--nccl | --nccl-by-name] [--timeout S] [--grace S] [--tag] -- COMMAND...",
+        usage="plait run [-n N] [--nodes M] [--nccl | --nccl-by-name] [--timeout S] [--grace S] [--tag] -- COMMAND...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
     parser.add_argument("-n", "--ranks", type=usage.positive, metavar="N", help="number of ranks")
+    parser.add_argument(
+        "--nodes",
+        type=usage.positive,
+        default=1,
+        metavar="M",
+        help="take this host for M nodes, with the network between them (each rank gets a PLAIT_HOST_ID)",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--nccl", action="store_true", help="preload libplait_nccl.so, which stands in for NCCL")
     form.add_argument(
@@ -61,18 +69,22 @@ def _run(options: argparse.Namespace) -> int:
         variables = drop_in.environment(os.environ, by_name=options.nccl_by_name)
     if options.ranks is None:
         return _become(program, variables, options)
+    if options.nodes > options.ranks:
+        raise usage.UsageError(f"run: {options.nodes} nodes need {options.nodes} ranks or more; -n is {options.ranks}")
     from .launcher import Job
 
     limits = {"timeout": options.timeout, "grace": options.grace, "tag": options.tag}
-    return Job(program, options.ranks, environment=variables, **limits).run()
+    return Job(program, options.ranks, nodes=options.nodes, environment=variables, **limits).run()
 
 
 def _become(program: list[str], variables: dict[str, str] | None, options: argparse.Namespace) -> int:
     """Without -n: the program itself, with all that another launcher said to it."""
     if variables is None:
         raise usage.UsageError("run: -n is missing; write `plait run -n 4 -- COMMAND`")
-    if options.timeout is not None or options.tag:
-        raise usage.UsageError("run: --timeout and --tag are for ranks that `plait run` starts; say how many with -n")
+    if options.timeout is not None or options.tag or options.nodes > 1:
+        raise usage.UsageError(
+            "run: --nodes, --timeout and --tag are for ranks that `plait run` starts; say how many with -n"
+        )
     from .launcher import EXIT_CANNOT_START
 
     try:

@@ -103,7 +103,8 @@ using namespace plait::c;
 extern "C" plaitResult_t plaitGetUniqueId(plaitUniqueId* id) {
   return at_edge("plaitGetUniqueId", [&] {
     require(id, "uniqueId");
-    *id = std::bit_cast<plaitUniqueId>(plait::RendezvousPoint::create().release());
+    const std::string interfaces = plait::socket_interfaces_in(plait::process_environment());
+    *id = std::bit_cast<plaitUniqueId>(plait::RendezvousPoint::create(interfaces).release());
   });
 }
 

@@ -22,6 +22,10 @@ std::optional<std::string> difference_at(const Segment& segment, LogOfStatus log
     return std::nullopt;
   }
   if (own == theirs) return std::nullopt;
+  return describe_difference(number, rank, own, peer, theirs);
+}
+
+std::string describe_difference(uint64_t number, int rank, const Call& own, int peer, const Call& theirs) {
   return join("call ", number, " differs between ranks: rank ", rank, " called ", to_text(own), ", rank ", peer,
               " called ", to_text(theirs), "; ", kSameCalls);
 }

@@ -19,6 +19,8 @@ inline constexpr const char* kSameCalls = "all ranks must make the same calls in
 std::optional<std::string> first_difference(const Segment& segment, LogOfStatus log, int rank, int peer);
 // Describes the difference at call `number` alone.
 std::optional<std::string> difference_at(const Segment& segment, LogOfStatus log, int rank, int peer, uint64_t number);
+// Describes the difference of two ranks at one call.
+std::string describe_difference(uint64_t number, int rank, const Call& own, int peer, const Call& theirs);
 // Describes the difference of two ranks that have made different calls. If their logs no longer tell which calls, it
 // says that.
 std::string describe_difference(const Segment& segment, LogOfStatus log, int rank, int peer);

@@ -23,9 +23,7 @@ class DeviceCalls final : public CommunicatorState {
   void announce(const Call& call) override;
   std::optional<Error> failure() const override { return segment_->failure_for(rank_); }
   bool has_failed() const override { return segment_->failure().is_set(); }
-  void abort(ErrorCode code, const std::string& message) override {
-    set_failure(segment_->failure(), code, rank_, message);
-  }
+  void abort(ErrorCode code, const std::string& message) override { segment_->record_failure(code, rank_, message); }
   void compare_calls() override;
   void look_after_peers() override;
   std::optional<uint64_t> awaited_call() const override;

@@ -15,19 +15,25 @@ void set_failure(FailureRecord& record, ErrorCode code, int reporter, const std:
   record.state.store(FailureRecord::kSet, std::memory_order_release);
 }
 
-std::optional<Error> failure_in(const FailureRecord& record, int reader) {
+std::optional<RecordedFailure> recorded_failure(const FailureRecord& record) {
   if (!record.is_set()) return std::nullopt;
   // Writing the record takes microseconds, unless the writer is killed meanwhile.
   for (int tries = 0; record.state.load(std::memory_order_acquire) == FailureRecord::kWriting; ++tries) {
     if (tries == 1000) {
-      return Error(ErrorCode::kPeerFailed,
-                   "another rank has given up this communicator and died while it wrote down why");
+      return RecordedFailure{ErrorCode::kPeerFailed, -1,
+                             "another rank has given up this communicator and died while it wrote down why"};
     }
     const timespec pause{0, 100'000};
     nanosleep(&pause, nullptr);
   }
-  const std::string reported_by = record.reporter == reader ? "" : join(" (found by rank ", record.reporter, ")");
-  return Error(static_cast<ErrorCode>(record.code), record.message + reported_by);
+  return RecordedFailure{static_cast<ErrorCode>(record.code), record.reporter, record.message};
+}
+
+std::optional<Error> failure_in(const FailureRecord& record, int reader) {
+  const std::optional<RecordedFailure> failure = recorded_failure(record);
+  if (!failure) return std::nullopt;
+  const bool is_news = failure->reporter >= 0 && failure->reporter != reader;
+  return Error(failure->code, failure->message + (is_news ? join(" (found by rank ", failure->reporter, ")") : ""));
 }
 
 }  // namespace plait

@@ -38,6 +38,8 @@ class HostRank::CallWait : public Wait {
  private:
   void examine_peer(int peer);
   void compare_calls(int peer, bool also_earlier) const;
+  void examine_other_nodes() const;
+  bool has_entered(int peer) const;
   bool has_completed(int peer) const {
     return status(peer).completed_call.load(std::memory_order_acquire) >= rank_.call_number_;
   }
@@ -64,12 +66,14 @@ class HostRank::QueueWait final : public CallWait {
   }
   std::string where() const override {
     const Plan& plan = bound_.plan->plan();
+    if (is_at_end()) return join("plan ", plan.algorithm, ", whose messages have not all left");
     return join("plan ", plan.algorithm, ", queue ", queue_, ", operation ", operation(), " `",
                 to_text(plan.ranks[own_rank_].queues[queue_].operations[operation()]), "`");
   }
 
  private:
-  int operation() const { return slice_.queues[queue_][next_[queue_]].operation; }
+  bool is_at_end() const { return queue_ == slice_.queues.size(); }
+  int operation() const { return is_at_end() ? 0 : slice_.queues[queue_][next_[queue_]].operation; }
 
   const int own_rank_;
   const BoundPlan& bound_;
@@ -102,7 +106,12 @@ class HostRank::QueueEngine {
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
         pointers_(rank.pointers_.data()),
         streaming_scratch_(rank.one_core_ ? 0 : ~0u),
-        stamp_(stamp_of(rank.calls_, epoch)) {}
+        stamp_(stamp_of(rank.calls_, epoch)),
+        rank_(rank),
+        epoch_(epoch) {
+    rank.requests_.assign(slice.requests, {});
+    rank.sent_copies_.resize(std::max(rank.sent_copies_.size(), rank.requests_.size()));
+  }
 
   void reduce(const BoundOperation& operation) {
     const BoundPlace* places = slice_.places.data() + operation.first_place;
@@ -137,7 +146,38 @@ class HostRank::QueueEngine {
     return flag(own_signals_, operation.word_offset).load(std::memory_order_acquire) == stamp_;
   }
 
+  bool send(const BoundOperation& operation) {
+    NetRequest& request = rank_.requests_[operation.request];
+    if (operation.ends_send) return !request.is_pending();
+    const std::byte* data = address_of(operation);
+    if (operation.is_buffered) {
+      auto& copy = rank_.sent_copies_[operation.request];
+      copy.assign(data, data + operation.bytes);
+      data = copy.data();
+    }
+    rank_.others_->send(operation.peer_rank, plan_tag(rank_.calls_, epoch_, operation.message), data, operation.bytes,
+                        request);
+    return true;
+  }
+
+  bool receive(const BoundOperation& operation) {
+    NetRequest& request = rank_.requests_[operation.request];
+    if (request.state == NetRequest::State::kIdle) {
+      rank_.others_->receive(operation.peer_rank, plan_tag(rank_.calls_, epoch_, operation.message),
+                             address_of(operation), operation.bytes, request);
+    }
+    return request.state == NetRequest::State::kDone;
+  }
+
+  // Whether the memory of sends is no longer in use.
+  bool has_sent_all() const { return std::ranges::none_of(rank_.requests_, &NetRequest::is_pending); }
+
  private:
+  std::byte* address_of(const BoundOperation& operation) const {
+    const BoundPlace& place = slice_.places[operation.first_place];
+    return bases_[place.base] + place.offset;
+  }
+
   const BoundSlice& slice_;
   const ReduceFunction reduce_;
   std::byte* const* bases_;
@@ -148,6 +188,8 @@ class HostRank::QueueEngine {
   // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
   // that differed but in which no rank waited.
   const uint64_t stamp_;
+  HostRank& rank_;
+  const uint64_t epoch_;
 };
 
 void HostRank::CallWait::examine(bool long_wait) {
@@ -155,6 +197,25 @@ void HostRank::CallWait::examine(bool long_wait) {
     if (peer == rank_.rank_) continue;
     compare_calls(peer, long_wait);
     examine_peer(peer);
+  }
+  if (rank_.others_ && long_wait) examine_other_nodes();
+}
+
+// Tells them of this call, and hears of theirs.
+void HostRank::CallWait::examine_other_nodes() const {
+  OtherNodes& others = *rank_.others_;
+  others.tell(rank_.call_number_, call_);
+  for (const auto& word : others.words()) {
+    Call own;
+    if (!word || !look_up(rank_.status_.calls, word->number, own) || own == word->call) continue;
+    rank_.watch_.fail_all(ErrorCode::kMismatch,
+                          describe_difference(word->number, rank_.rank_, own, word->rank, word->call));
+  }
+  for (int peer = 0; peer < rank_.ranks_; ++peer) {
+    if (!others.has(peer) || has_completed(peer) || !others.is_lost(peer)) continue;
+    rank_.watch_.fail_all(ErrorCode::kPeerFailed,
+                          join(rank_.watch_.named(peer), " is out of reach (", others.loss(peer), ") while rank ",
+                               rank_.rank_, " was in ", what()));
   }
 }
 
@@ -174,28 +235,39 @@ void HostRank::CallWait::examine_peer(int peer) {
   if (departure != nullptr && !has_completed(peer)) rank_.watch_.fail_without(peer, departure, what());
 }
 
+// A rank on another node says so once it has waited itself.
+bool HostRank::CallWait::has_entered(int peer) const {
+  if (!rank_.is_elsewhere(peer)) {
+    return status(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
+  }
+  const auto& word = rank_.others_->words()[peer];
+  return word && word->number >= rank_.call_number_;
+}
+
 // Most waits end at a rank that waits itself. The culprits are the ranks that have not entered the call or were
 // stopped; if there are none, those that do not wait; if there are none either, all that have not completed the call.
 std::vector<int> HostRank::CallWait::culprits() const {
   std::vector<int> absent, busy, late;
   for (int peer = 0; peer < rank_.ranks_; ++peer) {
     if (peer == rank_.rank_ || has_completed(peer)) continue;
-    const bool entered = status(peer).calls.entered.load(std::memory_order_acquire) >= rank_.call_number_;
-    if (!entered || rank_.watch_.is_stopped(peer)) absent.push_back(peer);
-    if (status(peer).waiting.load(std::memory_order_relaxed) == kNotWaiting) busy.push_back(peer);
+    if (!has_entered(peer) || rank_.watch_.is_stopped(peer)) absent.push_back(peer);
+    const bool waits = rank_.is_elsewhere(peer) || status(peer).waiting.load(std::memory_order_relaxed) != kNotWaiting;
+    if (!waits) busy.push_back(peer);
     late.push_back(peer);
   }
   return !absent.empty() ? absent : !busy.empty() ? busy : late;
 }
 
-HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options)
+HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options,
+                   std::unique_ptr<OtherNodes> others)
     : segment_(std::move(segment)),
       rank_(rank),
       ranks_(segment_->shape().ranks),
       options_(options),
       status_(segment_->status(rank)),
       watch_(segment_, rank, std::move(peers), options.waits),
-      p2p_(*segment_, rank, watch_) {
+      others_(std::move(others)),
+      p2p_(*segment_, rank, watch_, others_.get()) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
     bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
     bases_[parity].back() = segment_->signals(rank_, parity);
@@ -210,6 +282,7 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
 }
 
 HostRank::~HostRank() {
+  if (fork_mark_.is_in_child()) static_cast<void>(others_.release());  // its connections are the parent's
   try {
     leave(0);
   } catch (const std::exception& error) {
@@ -226,6 +299,7 @@ void HostRank::leave(double timeout_seconds) {
   // Sequentially consistent with the loads of others: if two ranks leave together, at least one sees that the other has
   // left.
   status_.state.store(RankState::kClosed, std::memory_order_seq_cst);
+  if (others_ && !segment_->failure().is_set()) others_->finish(LastLook::kTimeoutSeconds);
   LastLook look(*segment_, rank_, watch_);
   const Deadline deadline = Deadline::after(timeout_seconds);
   Backoff backoff(options_.wait_policy, options_.crowded);
@@ -241,11 +315,13 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   look_at_cores(bound.full.streams_scratch || bound.last.streams_scratch);
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
-  for (size_t i = 0; i < bound.slices; ++i) {
-    const size_t offset = i * bound.slice_bytes;
-    run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
-              out == nullptr ? out : out + offset);
-  }
+  with_other_nodes([&] {
+    for (size_t i = 0; i < bound.slices; ++i) {
+      const size_t offset = i * bound.slice_bytes;
+      run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
+                out == nullptr ? out : out + offset);
+    }
+  });
   status_.completed_call.store(call_number_, std::memory_order_release);
 }
 
@@ -279,7 +355,9 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
             blocked = queue;
           }
         }
-        return done == queues ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+        if (done < queues) return moved ? Progress::kSome : Progress::kNone;
+        blocked = queues;
+        return engine.has_sent_all() ? Progress::kDone : Progress::kNone;
       },
       [&] { return QueueWait(*this, call, bound, slice, blocked); });
   const uint64_t stamp = stamp_of(calls_, epoch);
@@ -314,6 +392,7 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
   wait_for(
       [&] {
         for (; peer < ranks_; ++peer) {
+          if (is_elsewhere(peer)) continue;  // it has no hand in this memory
           const uint64_t stamp = segment_->status(peer).completed.load(std::memory_order_acquire);
           if (epochs_after(stamp, epoch) < 0) return Progress::kNone;
           compare_calls(peer, stamp);
@@ -342,13 +421,29 @@ void HostRank::exchange(std::span<const PeerMessage> messages) {
   plait::publish(log, p2p_.first());
   log.after_call.store(call_number_, std::memory_order_relaxed);
   log.entered.store(number, std::memory_order_release);
-  wait_for(
-      [&] {
-        const bool moved = p2p_.advance();
-        return p2p_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
-      },
-      [&]() -> Wait& { return p2p_; });
+  with_other_nodes([&] {
+    wait_for(
+        [&] {
+          const bool moved = p2p_.advance();
+          return p2p_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+        },
+        [&]() -> Wait& { return p2p_; });
+  });
   log.completed.store(number, std::memory_order_release);
+}
+
+template <class Step>
+void HostRank::with_other_nodes(Step step) {
+  if (!others_) return step();
+  const auto turn = others_->take_turn();
+  try {
+    step();
+  } catch (...) {
+    others_->cut();
+    for (NetRequest& request : requests_) others_->cancel(request);
+    p2p_.give_up();
+    throw;
+  }
 }
 
 template <class Step, class Reason>
@@ -360,6 +455,7 @@ void HostRank::wait_for(Step step, Reason reason) {
     clock.reset();
   };
   for (;;) {
+    if (others_) others_->progress();
     const Progress progress = step();
     if (progress != Progress::kNone) {
       stop_waiting();
@@ -367,7 +463,8 @@ void HostRank::wait_for(Step step, Reason reason) {
       backoff.reset();
       continue;
     }
-    const bool long_wait = backoff.pause();
+    const bool long_wait =
+        others_ ? backoff.pause([&](long nanoseconds) { others_->sleep(nanoseconds); }) : backoff.pause();
     if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
     if (!long_wait) continue;
     auto&& wait = reason();
@@ -378,7 +475,7 @@ void HostRank::wait_for(Step step, Reason reason) {
 
 void HostRank::abort(ErrorCode code, const std::string& message) {
   if (fork_mark_.is_in_child()) return;
-  set_failure(segment_->failure(), code, rank_, message);
+  segment_->record_failure(code, rank_, message);
 }
 
 void HostRank::check_usable() const {

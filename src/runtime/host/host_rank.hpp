@@ -1,4 +1,5 @@
-// One rank of the host runtime: performs bound plans and exchanges messages on shared memory.
+// One rank of the host runtime: performs bound plans and exchanges messages, with ranks of its node on shared memory
+// and with those of other nodes over the network.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/host/fork_mark.hpp"
+#include "runtime/host/other_nodes.hpp"
 #include "runtime/host/p2p.hpp"
 #include "runtime/host/peers.hpp"
 #include "runtime/host/reduce.hpp"
@@ -30,7 +32,9 @@ class HostRank {
     bool crowded = false;  // ranks outnumber cores
   };
 
-  HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options);
+  // `others`: the ranks on other nodes, if there are any.
+  HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Options options,
+           std::unique_ptr<OtherNodes> others = nullptr);
   // Leaves as close() does, but at once, and logs what close() would throw.
   ~HostRank();
   HostRank(const HostRank&) = delete;
@@ -72,6 +76,11 @@ class HostRank {
                  std::byte* output);
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
+  bool is_elsewhere(int peer) const { return others_ && others_->has(peer); }
+  // Does what `step` does. What it throws ends all that is under way to other nodes: no message is left in the memory
+  // of callers.
+  template <class Step>
+  void with_other_nodes(Step step);
   void await_completion(uint64_t epoch, const Call& call);
   // Throws kMismatch if `peer`, which has completed the epoch of the stamp, has made other calls than this rank.
   void compare_calls(int peer, uint64_t stamp) const;
@@ -88,6 +97,9 @@ class HostRank {
   Options options_;
   RankStatus& status_;
   Watch watch_;
+  std::vector<NetRequest> requests_;                 // of the current slice
+  std::vector<std::vector<std::byte>> sent_copies_;  // by request
+  std::unique_ptr<OtherNodes> others_;               // null where all ranks are on one node
   P2p p2p_;
   const ForkMark fork_mark_;
   uint64_t call_number_ = 0;

@@ -15,7 +15,7 @@ bool LastLook::is_over() {
   if (has_failed && !is_news_of_mismatch()) return true;
   bool over = true;
   for (int peer = 0; peer < segment_.shape().ranks; ++peer) {
-    if (peer == rank_) continue;
+    if (peer == rank_ || watch_.is_elsewhere(peer)) continue;
     for (const LogOfStatus log : {&RankStatus::calls, &RankStatus::device_calls}) over = is_over(peer, log) && over;
   }
   return over || has_failed;

@@ -15,7 +15,8 @@ bool is_send(const PeerMessage& message) { return message.kind == PeerMessage::K
 
 }  // namespace
 
-P2p::P2p(const Segment& segment, int rank, const Watch& watch) : segment_(segment), rank_(rank), watch_(watch) {
+P2p::P2p(const Segment& segment, int rank, const Watch& watch, OtherNodes* others)
+    : segment_(segment), rank_(rank), watch_(watch), others_(others) {
   for (int peer = 0; peer < segment.shape().ranks; ++peer) {
     const bool own = peer == rank;
     sends_.emplace_back(own ? Fifo{} : segment.fifo(rank, peer));
@@ -49,7 +50,7 @@ void P2p::begin(std::span<const PeerMessage> messages) {
 template <class FifoEnd>
 void P2p::enqueue(const PeerMessage& message, Endpoint<FifoEnd>& endpoint) {
   const int at = static_cast<int>(transfers_.size());
-  transfers_.push_back({{message, ++endpoint.messages}, message.bytes(), 0, streams(message)});
+  transfers_.push_back({{message, ++endpoint.messages}, message.bytes(), 0, streams(message), kNone, {}});
   if (message.peer == rank_) return;
   if (endpoint.last == kNone) {
     pending_.push_back(at);
@@ -83,6 +84,7 @@ bool P2p::advance() {
 // Moves one slot at a time, so that incoming and outgoing messages alternate.
 P2p::Step P2p::advance(Transfer& transfer) {
   const PeerMessage& message = transfer.numbered.message;
+  if (is_elsewhere(message.peer)) return advance_over_network(transfer);
   auto* buffer = static_cast<std::byte*>(message.buffer);
   if (is_send(message)) {
     FifoSender& sender = sends_[message.peer].fifo;
@@ -97,14 +99,40 @@ P2p::Step P2p::advance(Transfer& transfer) {
   return transfer.moved == transfer.bytes ? Step::kFinished : Step::kMoved;
 }
 
+// Its number says which message it is, so that it moves at once and as a whole.
+P2p::Step P2p::advance_over_network(Transfer& transfer) {
+  const auto& [message, number] = transfer.numbered;
+  NetRequest& request = transfer.request;
+  if (request.state == NetRequest::State::kIdle) {
+    if (is_send(message)) {
+      others_->send(message.peer, message_tag(rank_, number), message.buffer, transfer.bytes, request);
+    } else {
+      others_->receive(message.peer, message_tag(message.peer, number), message.buffer, transfer.bytes, request);
+    }
+  }
+  if (request.state == NetRequest::State::kTruncated) fail_size(transfer, "more");
+  if (request.state != NetRequest::State::kDone) return Step::kBlocked;
+  if (!is_send(message)) check_size(transfer, request.bytes);
+  return Step::kFinished;
+}
+
+void P2p::give_up() {
+  for (Transfer& transfer : transfers_) {
+    if (transfer.request.is_pending()) others_->cancel(transfer.request);
+  }
+}
+
 void P2p::check_size(const Transfer& transfer, size_t sent_bytes) const {
-  if (sent_bytes == transfer.bytes) return;
+  if (sent_bytes != transfer.bytes) fail_size(transfer, join(sent_bytes, " bytes"));
+}
+
+void P2p::fail_size(const Transfer& transfer, const std::string& sent) const {
   const NumberedMessage& numbered = transfer.numbered;
   const int peer = numbered.message.peer;
   watch_.fail_all(
       ErrorCode::kMismatch,
-      join("message ", numbered.number, " from rank ", peer, " to rank ", rank_, ": rank ", peer, " sent ", sent_bytes,
-           " bytes, but rank ", rank_, " is in a receive of ", transfer.bytes, " bytes, a ", to_text(numbered.message),
+      join("message ", numbered.number, " from rank ", peer, " to rank ", rank_, ": rank ", peer, " sent ", sent,
+           ", but rank ", rank_, " is in a receive of ", transfer.bytes, " bytes, a ", to_text(numbered.message),
            "; both must give the same size, and messages arrive in the order in ", "which they were sent"));
 }
 
@@ -115,6 +143,7 @@ void P2p::publish(RankStatus& status) const {
 
 bool P2p::can_move(const Transfer& transfer) {
   const PeerMessage& message = transfer.numbered.message;
+  if (is_elsewhere(message.peer)) return transfer.request.state == NetRequest::State::kDone;
   return is_send(message) ? sends_[message.peer].fifo.has_room() : receives_[message.peer].fifo.has_slot();
 }
 
@@ -125,6 +154,9 @@ void P2p::examine(bool) {
     const char* departure = watch_.departure(peer);
     // Data that the peer put into the FIFO before it left can still be taken.
     if (departure != nullptr && !can_move(transfer)) watch_.fail_without(peer, departure, describe(transfer));
+    if (!is_elsewhere(peer) || !others_->is_lost(peer)) continue;
+    watch_.fail_all(ErrorCode::kPeerFailed, join(watch_.named(peer), " is out of reach (", others_->loss(peer),
+                                                 ") while rank ", rank_, " was in ", describe(transfer)));
   }
 }
 

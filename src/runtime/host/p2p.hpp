@@ -1,4 +1,5 @@
-// Point-to-point messages of one rank on shared memory: its endpoints of all FIFOs, and the current exchange.
+// Point-to-point messages of one rank: its endpoints of all FIFOs on shared memory, the ranks on other nodes, and the
+// current exchange.
 #pragma once
 
 #include <span>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "runtime/host/fifo.hpp"
+#include "runtime/host/other_nodes.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/watch.hpp"
 #include "runtime/peer_message.hpp"
@@ -14,8 +16,8 @@ namespace plait {
 
 class P2p final : public Wait {
  public:
-  // The segment and the watch outlive this object.
-  P2p(const Segment& segment, int rank, const Watch& watch);
+  // The segment, the watch and `others`, the ranks on other nodes if there are any, outlive this object.
+  P2p(const Segment& segment, int rank, const Watch& watch, OtherNodes* others);
 
   // Begins an exchange of at least one message. check_messages() must accept the messages. Copies those that this rank
   // sends to itself.
@@ -24,6 +26,8 @@ class P2p final : public Wait {
   // ends of a message differ in size.
   bool advance();
   bool done() const { return pending_.empty(); }
+  // After connections to other nodes were cut: no message is left in the memory of callers.
+  void give_up();
   // The first message of the exchange.
   const NumberedMessage& first() const { return first_; }
 
@@ -42,6 +46,7 @@ class P2p final : public Wait {
     size_t moved = 0;        // bytes
     bool streaming = false;  // moves past the caches
     int next = kNone;        // the next transfer of the same kind with the same peer
+    NetRequest request;      // to another node
   };
   // This rank's endpoint of all messages to one peer, or from it.
   template <class FifoEnd>
@@ -56,9 +61,12 @@ class P2p final : public Wait {
   template <class FifoEnd>
   void enqueue(const PeerMessage& message, Endpoint<FifoEnd>& endpoint);
   Step advance(Transfer& transfer);
+  Step advance_over_network(Transfer& transfer);
+  bool is_elsewhere(int peer) const { return others_ != nullptr && others_->has(peer); }
   bool streams(const PeerMessage& message) const;
   bool can_move(const Transfer& transfer);
   void check_size(const Transfer& transfer, size_t sent_bytes) const;
+  [[noreturn]] void fail_size(const Transfer& transfer, const std::string& sent) const;
   // A transfer that cannot move: a receive, if there is one.
   const Transfer& blocked() const;
   std::string describe(const Transfer& transfer) const;
@@ -66,6 +74,7 @@ class P2p final : public Wait {
   const Segment& segment_;
   const int rank_;
   const Watch& watch_;
+  OtherNodes* const others_;
   std::vector<Endpoint<FifoSender>> sends_;  // by peer
   std::vector<Endpoint<FifoReceiver>> receives_;
   std::vector<Transfer> transfers_;

@@ -28,13 +28,21 @@ Peers::Peers(std::vector<int> pids) : pids_(std::move(pids)) {
   handles_ = std::make_shared<const Handles>(std::move(handles));
 }
 
-Peers Peers::meet(Bootstrap& bootstrap, std::vector<int> pids, std::vector<int> own_pids) {
+Peers Peers::meet(Bootstrap& on_host, const std::vector<int>& ranks, std::vector<int> pids, std::vector<int> own_pids) {
   Peers peers({});
   peers.pids_ = std::move(pids);
   peers.own_pids_ = std::move(own_pids);
   peers.life_ = std::make_shared<const Life>();
-  peers.handles_ = std::make_shared<const Handles>(bootstrap.all_gather_descriptors(peers.life_->descriptor()));
+  Handles handles(peers.pids_.size());
+  std::vector<UniqueFd> gathered = on_host.all_gather_descriptors(peers.life_->descriptor());
+  for (size_t i = 0; i < ranks.size(); ++i) handles[static_cast<size_t>(ranks[i])] = std::move(gathered[i]);
+  peers.handles_ = std::make_shared<const Handles>(std::move(handles));
   return peers;
+}
+
+void Peers::set_hosts(std::vector<std::string> hosts, std::vector<int> own_pids) {
+  hosts_ = std::move(hosts);
+  own_pids_ = std::move(own_pids);
 }
 
 bool Peers::alive(int rank) const {
@@ -47,6 +55,7 @@ bool Peers::alive(int rank) const {
 
 std::string Peers::state(int rank) const {
   if (!alive(rank)) return "gone";
+  if (is_elsewhere(rank)) return "in a state that this host does not see";
   if (pids_[rank] <= 0) return (*handles_)[rank] ? "alive" : "in an unknown state";
   switch (state_letter(pids_[rank])) {
     case 'R':
@@ -65,6 +74,7 @@ std::string Peers::state(int rank) const {
 }
 
 std::string Peers::process(int rank) const {
+  if (is_elsewhere(rank)) return join(own_pids_[rank], " on ", hosts_[rank]);
   if (pids_[rank] > 0) return std::to_string(pids_[rank]);
   return own_pids_.empty() ? "in another container" : join(own_pids_[rank], " in another container");
 }

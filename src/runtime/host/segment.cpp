@@ -169,6 +169,11 @@ std::optional<Error> Segment::failure_for(int rank) const {
   return failure;
 }
 
+void Segment::record_failure(ErrorCode code, int reporter, const std::string& message) const {
+  set_failure(failure(), code, reporter, message);
+  if (when_failed_) when_failed_();
+}
+
 std::byte* Segment::rank_base(int rank) const {
   return base_ + header_bytes() + agreement_bytes(shape_) + static_cast<size_t>(rank) * rank_bytes(shape_);
 }

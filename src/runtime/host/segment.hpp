@@ -1,9 +1,12 @@
 // The memory that the ranks of a communicator share.
 //
-// Rank 0 makes one block, and all ranks map it. It begins with a header with the failure record, and the agreements
-// if there are few ranks. Then it has for every rank its status, its exports, its signals, its scratch and the FIFOs to
-// it. Signals and scratch exist twice, for even and odd epochs (an epoch is one run of a plan over one slice of a
-// message). Epoch e may use its half as soon as every rank has completed epoch e - 2.
+// The first rank of a host makes one block, and all ranks of that host map it. It has room for the ranks of all hosts,
+// so that a rank has one number everywhere; of ranks elsewhere only the status is ever touched (control.hpp).
+//
+// The block begins with a header with the failure record, and the agreements if there are few ranks. Then it has for
+// every rank its status, its exports, its signals, its scratch and the FIFOs to it. Signals and scratch exist twice,
+// for even and odd epochs (an epoch is one run of a plan over one slice of a message). Epoch e may use its half as soon
+// as every rank has completed epoch e - 2.
 //
 // The block is an anonymous memory file, so nothing is left in any file system however the ranks end. A directory such
 // as /dev/shm can be named instead; the file is then removed from it before anyone uses it.
@@ -12,8 +15,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -53,6 +58,10 @@ class Segment {
   // Returns the failure that ended the communicator, if there was one, for the user of `rank`, and records that the
   // user has been told.
   std::optional<Error> failure_for(int rank) const;
+  // Records that `reporter`, a rank of this process, has found a failure, unless there is one already. Any thread.
+  void record_failure(ErrorCode code, int reporter, const std::string& message) const;
+  // `then` is called on the thread that has recorded one, for who tells other hosts. Call it before any call is made.
+  void when_failed(std::function<void()> then) { when_failed_ = std::move(then); }
   RankStatus& status(int rank) const { return *reinterpret_cast<RankStatus*>(rank_base(rank)); }
   // Memory for the `Agreement` of all ranks, and for that of two ranks on messages from one to the other. Null for more
   // than kMostAgreeingRanks ranks.
@@ -76,6 +85,7 @@ class Segment {
   SegmentShape shape_;
   SegmentIdentity identity_;
   std::byte* base_ = nullptr;
+  std::function<void()> when_failed_;
 };
 
 }  // namespace plait

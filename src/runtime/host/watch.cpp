@@ -37,7 +37,7 @@ void Watch::look(WaitClock& clock, Wait& wait) {
 }
 
 void Watch::fail_all(ErrorCode code, const std::string& message) const {
-  set_failure(segment_->failure(), code, rank_, message);
+  segment_->record_failure(code, rank_, message);
   throw_if_failed();
   fail(code, message);
 }
@@ -66,8 +66,7 @@ void Watch::hear_interrupts(const Wait& wait) {
   try {
     hear_interrupts();
   } catch (...) {
-    set_failure(segment_->failure(), ErrorCode::kPeerFailed, rank_,
-                join("rank ", rank_, " was interrupted in ", wait.what()));
+    segment_->record_failure(ErrorCode::kPeerFailed, rank_, join("rank ", rank_, " was interrupted in ", wait.what()));
     throw;
   }
 }
@@ -103,6 +102,7 @@ void Watch::follow_waits(std::vector<int>& culprits) const {
 }
 
 std::string Watch::last_act(int peer) const {
+  if (is_elsewhere(peer)) return "makes its calls where this host does not see them";
   const RankStatus& status = segment_->status(peer);
   const uint64_t entered = status.calls.entered.load(std::memory_order_acquire);
   const uint64_t completed = status.completed_call.load(std::memory_order_acquire);

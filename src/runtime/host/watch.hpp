@@ -54,6 +54,8 @@ class Watch {
   std::string named(int peer) const;
   // How a rank has gone, so that it does nothing any more; null if it has not gone.
   const char* departure(int peer) const;
+  // On another host: its status tells only whether it has left.
+  bool is_elsewhere(int peer) const { return peers_.is_elsewhere(peer); }
   bool is_stopped(int peer) const { return peers_.state(peer).starts_with("stopped"); }
 
  private:

@@ -190,10 +190,11 @@ TEST(AgreedTopology, ADescribedMachineIsTheSameForAll) {
 }
 
 TEST(AgreedTopology, LiveViewsNameTheHost) {
-  const HostView view = live_view(false);
+  const HostView view = live_view(own_host(""), false);
   EXPECT_FALSE(view.host.empty());
   EXPECT_EQ(view.host.find('\n'), std::string::npos);
-  EXPECT_EQ(live_view(false).host, view.host);
+  EXPECT_EQ(live_view(own_host(""), false).host, view.host);
+  EXPECT_NE(live_view(own_host("other"), false).host, view.host);
 }
 
 }  // namespace

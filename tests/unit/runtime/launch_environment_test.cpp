@@ -3,6 +3,7 @@
 // that users published.
 #include "runtime/launch_environment.hpp"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -218,12 +219,38 @@ TEST(LaunchEnvironment, RanksBeyondTheSizeAreAnError) {
   EXPECT_TRUE(refused(with(plait_run(), {{"PLAIT_LOCAL_RANK", "4"}}), "PLAIT_LOCAL_RANK is 4"));
 }
 
-TEST(LaunchEnvironment, SeveralHostsAreNotSupportedYet) {
-  const std::string reason = "ranks on several hosts are not supported yet";
-  EXPECT_TRUE(refused(with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}}), reason));
-  EXPECT_TRUE(refused(with(open_mpi_4(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}), reason));
-  EXPECT_TRUE(refused(with(mpich(), {{"MPI_LOCALNRANKS", "1"}}), reason));
-  EXPECT_TRUE(refused(with(slurm(), {{"SLURM_STEP_NUM_NODES", "2"}}), reason));
+TEST(LaunchEnvironment, SeveralHostsNeedThatOfRankZeroAndASecret) {
+  const Environment slurm_on_two = with(slurm(), {{"SLURM_STEP_NUM_NODES", "2"}});
+  for (const Environment& several : {with(open_mpi_4(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+                                     with(mpich(), {{"MPI_LOCALNRANKS", "1"}}), slurm_on_two}) {
+    EXPECT_TRUE(refused(several,
+                        "so ranks are on several hosts; set on all of them PLAIT_MASTER_ADDR to the name or "
+                        "address of the host of rank 0, and PLAIT_JOB to one random text"));
+  }
+  EXPECT_TRUE(refused(with(slurm_on_two, {{"PLAIT_JOB", "x"}}), "SLURM_STEP_NUM_NODES is 2, so ranks are on several"));
+  EXPECT_TRUE(refused(with(slurm_on_two, {{"PLAIT_MASTER_ADDR", "10.0.0.1"}}), "set on all of them PLAIT_JOB"));
+  // torchrun has said where rank 0 is.
+  EXPECT_TRUE(
+      refused(with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}), "set on all of them PLAIT_JOB"));
+}
+
+TEST(LaunchEnvironment, RanksOfSeveralHostsMeetAtThatOfRankZero) {
+  Environment several =
+      with(slurm(), {{"SLURM_STEP_NUM_NODES", "2"}, {"PLAIT_JOB", "x"}, {"PLAIT_MASTER_ADDR", "10.0.0.7"}});
+  const LaunchEnvironment launch = detect(several);
+  EXPECT_EQ(launch.id(0).address.text(), "10.0.0.7");
+  EXPECT_EQ(launch.id(0), detect(several).id(0));
+  EXPECT_NE(launch.id(0).secret, launch.id(1).secret);
+  EXPECT_GE(ntohs(launch.id(0).port), 20000);
+  several["PLAIT_MASTER_PORT"] = "4000";
+  EXPECT_EQ(ntohs(detect(several).id(3).port), 4000);
+  for (const char* port : {"0", "65536", "x", "80 "}) {
+    several["PLAIT_MASTER_PORT"] = port;
+    EXPECT_TRUE(refused(several, "expected a whole number from 1 to 65535")) << port;
+  }
+  EXPECT_EQ(detect(with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "::1"}, {"PLAIT_JOB", "x"}})).master,
+            "::1");
+  EXPECT_EQ(detect(with(torchrun(), {{"MASTER_ADDR", "a"}, {"PLAIT_JOB", "x"}})).master, "");
 }
 
 TEST(LaunchEnvironment, AJobThatNothingTellsFromOthersIsAnErrorUnlessItIsOneRank) {

@@ -84,7 +84,7 @@ TEST(UniqueId, BytesThatAreNoneAreRefused) {
   EXPECT_EQ(check(id), "");
   EXPECT_TRUE(has(check(UniqueId()), "these 128 bytes are not a Plait id"));
   id.version = 9;
-  EXPECT_TRUE(has(check(id), "this id is of version 9, this library of version 1"));
+  EXPECT_TRUE(has(check(id), join("this id is of version 9, this library of version ", UniqueId::kVersion)));
   id = UniqueId::for_job("job", 0);
   id.origin = static_cast<UniqueId::Origin>(3);
   EXPECT_NE(check(id), "");

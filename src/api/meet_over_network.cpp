@@ -1,0 +1,81 @@
+#include "api/meet_over_network.hpp"
+
+#include <dlfcn.h>
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "runtime/bootstrap_messages.hpp"
+#include "runtime/collective_step.hpp"
+#include "runtime/net/open_transport.hpp"
+
+namespace plait {
+namespace {
+
+// "2 hosts (ranks 0 and 1 on a, rank 2 on b)".
+std::string list_hosts(const Hosts& hosts) {
+  std::string text;
+  for (int node = 0; node < hosts.count(); ++node) {
+    text += join(node == 0 ? "" : ", ", list_ranks(hosts.ranks_of(node)), " on ", hosts.name(node));
+  }
+  return join(hosts.count(), " hosts (", text, ")");
+}
+
+// Where pip puts the wheel libucx-cu13: beside the package that this code is in.
+std::string wheel_library() {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<const void*>(&list_hosts), &own) == 0 || own.dli_fname == nullptr) return "";
+  const std::string file = own.dli_fname;
+  const size_t end = file.rfind('/');
+  return join(end == std::string::npos ? "." : file.substr(0, end), "/../libucx/lib/libucp.so.0");
+}
+
+// In the order of preference: what a user names is taken or nothing.
+std::vector<std::string> ucx_libraries(const Settings& settings) {
+  if (!settings.ucx_library.empty()) return {settings.ucx_library};
+  return {"libucp.so.0", wheel_library()};
+}
+
+}  // namespace
+
+std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
+                                              bool has_device) {
+  if (hosts.are_one()) return nullptr;
+  if (has_device) {
+    fail(ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", list_hosts(hosts),
+         ", and calls on GPUs are for ranks of one host; make the communicator without devices, or start all ranks on "
+         "one host and with one PLAIT_HOST_ID");
+  }
+  std::unique_ptr<Transport> transport;
+  StepResult opened;
+  try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"),
+           [&] { transport = open_transport(ucx_libraries(settings)); });
+  const std::vector<StepResult> results = bootstrap.all_gather(opened);
+  if (const StepResult* failed = first_failure(results)) {
+    fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", list_hosts(hosts), ", and ",
+         failed->reason,
+         "; ranks of one host need none of it (one machine is one host unless PLAIT_HOST_ID says otherwise)");
+  }
+  std::vector<std::string> addresses = bootstrap.all_gather_texts(transport->address());
+  return std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
+                                      hosts.node_of_rank());
+}
+
+std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, std::shared_ptr<Segment> segment,
+                                       const std::vector<Handshake>& all) {
+  if (hosts.are_one()) return nullptr;
+  std::vector<std::string> names;
+  for (const Handshake& it : all) {
+    const auto rank = static_cast<int>(names.size());
+    names.push_back(join("rank ", rank, " (process ", it.process_id, " on ", hosts.name(hosts.node_of(rank)), ")"));
+  }
+  return std::make_unique<Control>(std::move(bootstrap), std::move(segment), std::move(names));
+}
+
+void check_nodes(const Plan& plan, const Hosts& hosts) {
+  if (plan.node_of == hosts.node_of_rank()) return;
+  fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, " is for other nodes than the ranks are on, which are on ",
+       list_hosts(hosts), "; give a plan whose nodes are these, and leave PLAIT_TOPOLOGY unset over several hosts");
+}
+
+}  // namespace plait

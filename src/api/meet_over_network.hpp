@@ -1,0 +1,33 @@
+// How ranks of several hosts come to exchange the data of their calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/handshake.hpp"
+#include "base/settings.hpp"
+#include "plan/plan.hpp"
+#include "runtime/bootstrap.hpp"
+#include "runtime/host/control.hpp"
+#include "runtime/host/other_nodes.hpp"
+#include "runtime/hosts.hpp"
+
+namespace plait {
+
+// Opens a transport on every rank and exchanges their addresses. Collective over the ranks of `bootstrap`. Throws on
+// all ranks alike, with the hosts that they are on: kResources where a rank has no UCX, with how to get it, and
+// kInvalidArgument if they have GPUs, which this version serves on one host only. Null, and nothing done, on one host.
+std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
+                                              bool has_device);
+
+// Keeps the connections of `bootstrap`, after its last use, for failures and departures. Collective. Null on one host.
+// `segment` is the memory of this rank's host.
+std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, std::shared_ptr<Segment> segment,
+                                       const std::vector<Handshake>& all);
+
+// Throws kInvalidArgument if the nodes of a plan are not these hosts, of which there are several: what it takes for
+// shared memory would not be shared.
+void check_nodes(const Plan& plan, const Hosts& hosts);
+
+}  // namespace plait

@@ -1,0 +1,103 @@
+// The ranks on other nodes, as one rank reaches them: messages of plans, and a word to those who wait for each other.
+//
+// Ranks of one node see each other's calls in the memory that they share. A rank that has waited for a while for others
+// tells them in which call, once in a while, and they compare it with theirs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/call.hpp"
+#include "runtime/net/background_progress.hpp"
+#include "runtime/net/transport.hpp"
+
+namespace plait {
+
+class OtherNodes {
+ public:
+  // `addresses` and `node_of` are by rank. Of ranks on this node no address is looked at.
+  OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
+             std::vector<int> node_of);
+  ~OtherNodes();
+  OtherNodes(const OtherNodes&) = delete;
+  OtherNodes& operator=(const OtherNodes&) = delete;
+
+  bool has(int rank) const { return node_of_[rank] != node_of_[rank_]; }
+
+  // To be held while this is used, but by the constructor and the destructor. Meanwhile nobody else moves messages.
+  BackgroundProgress::Turn take_turn() { return background_.take_turn(); }
+
+  // Start a message. Of one tag the messages between two ranks keep their order. A request that is no longer pending
+  // may be used again.
+  void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
+  void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
+  void cancel(NetRequest& request) { transport_->cancel(request); }
+
+  bool progress() { return transport_->progress(); }
+  void sleep(long nanoseconds) { transport_->sleep(nanoseconds); }
+  // Why a rank is out of reach; empty while nothing says so.
+  const std::string& loss(int rank) const { return transport_->loss(rank); }
+  // Whether it has been for a while. A rank that has left or died is out of reach as well, and who watches over that
+  // has more to say.
+  bool is_lost(int rank);
+
+  // Tells the ranks that messages were exchanged with in which call this one waits; not too often.
+  void tell(uint64_t number, const Call& call);
+  // A word from another rank.
+  struct Word {
+    int32_t rank = -1;
+    uint64_t number = 0;  // of its call
+    Call call;
+  };
+  // The last word of each rank that has sent one.
+  const std::vector<std::optional<Word>>& words();
+
+  // Waits until the others have what was sent to them, for at most so long.
+  void finish(double timeout_seconds);
+  // Cuts all connections: nothing is sent any more, and only receives may still be pending.
+  void cut() { transport_->disconnect(); }
+
+ private:
+  struct Outgoing {
+    Word word;
+    NetRequest request;
+  };
+
+  void reach(int rank);
+  void listen();
+
+  const std::unique_ptr<Transport> transport_;
+  BackgroundProgress background_;
+  const int rank_;
+  const std::vector<std::string> addresses_;
+  const std::vector<int> node_of_;
+  std::vector<std::optional<Word>> words_;  // by rank
+  std::vector<double> lost_since_;          // by rank; 0: it is in reach
+  double told_ = 0;                         // when
+  Word incoming_;
+  NetRequest listening_;
+  std::deque<Outgoing> outgoing_;  // the requests of the oldest are over first
+};
+
+// Tags. Every communicator has ends of its own, so none names it. A message of a plan is named by its number, which the
+// plan gives it among those of the receiving rank, so queue and chunk are its; by the slice; and by the fingerprint of
+// all calls, so that a message of another call never passes for the awaited one.
+constexpr uint64_t kWordTag = uint64_t{1} << 62;
+// A message of p2p.hpp is named by its sender and its number among those of its sender to its receiver.
+constexpr uint64_t message_tag(int from, uint64_t number) {
+  constexpr int kNumberBits = 40;
+  return uint64_t{2} << 62 | static_cast<uint64_t>(from) << kNumberBits | (number & ((uint64_t{1} << kNumberBits) - 1));
+}
+constexpr uint64_t plan_tag(uint64_t calls, uint64_t epoch, int number) {
+  constexpr int kNumberBits = 24, kSliceBits = 20, kCallBits = 18;
+  constexpr auto low = [](uint64_t value, int bits) { return value & ((uint64_t{1} << bits) - 1); };
+  return calls >> (64 - kCallBits) << (kNumberBits + kSliceBits) | low(epoch, kSliceBits) << kNumberBits |
+         low(static_cast<uint64_t>(number), kNumberBits);
+}
+
+}  // namespace plait

@@ -1,0 +1,19 @@
+// Opens the transport that there is here.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/net/transport.hpp"
+
+namespace plait {
+
+// `libraries`: paths or names of UCX's libucp.so.0, the first that opens is taken. Throws kResources where there is
+// none, or where Plait was built without UCX's headers, with what to do.
+std::unique_ptr<Transport> open_transport(const std::vector<std::string>& libraries);
+
+// Whether this build can use a UCX.
+bool has_transport();
+
+}  // namespace plait

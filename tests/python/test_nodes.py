@@ -1,0 +1,79 @@
+"""Ranks on several nodes, of which this host takes the part."""
+
+from __future__ import annotations
+
+import pytest
+from ranks import cli, launch, why_no_network
+
+ALL_CALLS = """
+    import numpy as np
+    import plait
+
+    with plait.init() as c:
+        mine = np.arange(c.rank, c.rank + 1000 * c.size, dtype="int64")
+        each = [np.arange(r, r + 1000 * c.size, dtype="int64") for r in range(c.size)]
+        blocks = [np.split(data, c.size) for data in each]
+        assert (c.all_reduce(mine) == sum(each)).all()
+        assert (c.reduce_scatter(mine) == sum(each).reshape(c.size, -1)[c.rank]).all()
+        assert (c.all_gather(mine).reshape(-1) == np.concatenate(each)).all()
+        assert (c.all_to_all(mine).reshape(-1) == np.concatenate([b[c.rank] for b in blocks])).all()
+        assert (c.broadcast(mine.copy(), root=3) == each[3]).all()
+        c.barrier()
+    print("right")
+    """
+
+
+def test_ranks_are_spread_over_nodes():
+    result = cli("run", "-n", 5, "--nodes", 2, "--tag", "--", "sh", "-c", "echo $PLAIT_HOST_ID $PLAIT_LOCAL_RANK")
+    nodes = dict(line.split("] ") for line in result.stdout.splitlines())
+    assert nodes == {"[0": "node0 0", "[1": "node0 1", "[2": "node0 2", "[3": "node1 3", "[4": "node1 4"}
+
+
+def test_one_node_sets_nothing():
+    assert cli("run", "-n", 1, "--", "sh", "-c", "echo ${PLAIT_HOST_ID-unset}").stdout == "unset\n"
+
+
+def test_more_nodes_than_ranks_are_refused():
+    result = cli("run", "-n", 2, "--nodes", 3, "--", "true")
+    assert result.returncode == 2
+    assert "3 nodes need 3 ranks or more" in result.stderr
+
+
+def test_calls_over_nodes():
+    if why_no_network():
+        pytest.skip(why_no_network())
+    result = launch(4, ALL_CALLS, "--nodes", "2")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["right"] * 4
+
+
+def test_a_killed_rank_is_named_on_all_nodes():
+    if why_no_network():
+        pytest.skip(why_no_network())
+    script = """
+        import os, signal, sys
+        import numpy as np
+        import plait
+
+        c = plait.init()
+        c.all_reduce(np.ones(1000))
+        if c.rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            while True:
+                c.all_reduce(np.ones(1000))
+        except plait.Error as error:
+            print(error)
+        """
+    result = launch(4, script, "--nodes", "2", "--tag")
+    lines = {line[:3]: line for line in result.stdout.splitlines()}
+    for rank in (0, 1, 3):
+        assert "rank 2 (process " in lines[f"[{rank}]"] and "has died" in lines[f"[{rank}]"]
+
+
+def test_without_ucx_the_ranks_say_how_to_get_it():
+    script = "import plait; plait.init(plait.Settings.from_environment(ucx_library='/nowhere/libucp.so.0'))"
+    result = launch(2, script, "--nodes", "2")
+    assert result.returncode != 0
+    assert "on 2 hosts (rank 0 on node0 of " in result.stderr
+    assert "install" in result.stderr
