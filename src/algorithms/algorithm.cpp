@@ -39,6 +39,8 @@ const char* name(Direction direction) {
   return "both";
 }
 
+const char* name(Order order) { return order == Order::kFarFirst ? "far_first" : "near_first"; }
+
 const std::vector<Algorithm>& algorithms() {
   // Never destroyed: static destructors of a program still make calls.
   static const auto& all = *new const std::vector<Algorithm>(internal::algorithm_catalog());

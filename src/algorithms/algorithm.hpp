@@ -23,6 +23,13 @@ struct DeviceLink {
 // Ranks of which more are not searched for rings and trees, since that takes too long.
 inline constexpr int kMostLinkedRanks = 16;
 
+// The partners with which a rank begins to halve a message. The all-gather goes back the same way.
+enum class Order : uint8_t {
+  kFarFirst,   // half of the ranks away, then a quarter, … (NVG-31)
+  kNearFirst,  // its neighbour, then the ranks two away, … (UEN-07)
+};
+const char* name(Order order);  // "far_first", "near_first"
+
 // The arguments on which an algorithm may depend. They are the same on every rank, so that all ranks derive the same
 // plan.
 struct AlgorithmArguments {
@@ -40,6 +47,8 @@ struct AlgorithmArguments {
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
+  Order order = Order::kFarFirst;
+  int radix = 2;                                      // of a tree: a k-nomial tree has radix k
   int parts = 1;                                      // of the message that are under way at once
   int count = 0;                                      // of rings or trees; 0: as many as links have room for
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
@@ -58,6 +67,8 @@ struct Uses {
   bool count = false;
   bool zero_copy = false;  // Access::kZeroCopy
   bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them
+  bool order = false;
+  bool radix = false;
 };
 
 struct Algorithm {
@@ -70,8 +81,8 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, parts, count and, for zero-copy plans on GPUs, the engine filled in. Never
-  // throws. Empty if the algorithm is not for them.
+  // `machine` with direction, factors, order, radix, parts, count and, for zero-copy plans on GPUs, the engine filled
+  // in. Never throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
 };
 

@@ -1,4 +1,4 @@
-// Binomial tree (AWA-13).
+// Binomial and k-nomial trees (AWA-13, AWA-14).
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
@@ -12,6 +12,8 @@ Algorithm binomial();
 
 namespace {
 
+constexpr int kMostRadix = 8;
+
 // A broadcast or reduce is short for hierarchical(node: binomial, all: binomial).
 //
 // Position v (counted from the root) is a child of v without its lowest one bit. Eight ranks, root 0:
@@ -24,20 +26,26 @@ namespace {
 //      |
 //      7
 //
+// With radix k it is a k-nomial tree: v is a child of v without its lowest digit other than 0, to base k. A rank then
+// serves k-1 children at a time, and the tree is lower. Nine ranks, radix 3: 0 {3 {4, 5}, 6 {7, 8}, 1, 2}.
+//
 // On several nodes, one tree joins one rank of each node (the root on its own node, else the node's first rank).
 // Another tree joins the ranks of each node, so that every node is entered once (AWA-11).
 //
 // Steps: floor(log2 p), the most one bits in a position: children fetch at the same time, or one rank stores to all of
-//   them. On N nodes of n ranks, floor(log2 N) + floor(log2 n). Zero-copy takes one more: a signal of each child that
-//   it was called before a broadcast, or an answer after a reduce (to the leaves, whose inputs are read in place).
+//   them. Radix k: floor(log_k((k-1)(p-1) + 1)), which is at most ceil(log_k p). On N nodes of n ranks, the sum of the
+//   steps of N and of n. Zero-copy takes one more: a signal of each child that it was called before a broadcast, or an
+//   answer after a reduce (to the leaves, whose inputs are read in place).
 // Bytes: every rank but the root receives M once (broadcast) or sends M once (reduce). In scatter and gather, the
 //   blocks of a subtree cross the edge above it.
 // Scratch slots of M: a broadcast takes 1, by load on ranks with children on their node, by store on ranks whose parent
 //   is on their node (zero-copy: none). A reduce by load takes 1 except at the root (none on leaves if zero-copy or
 //   below another node), by store 1 for each child; and 1 for each child on another node.
-// When: small messages, many ranks, several nodes. parts: they follow one another down the tree.
-std::vector<Level> levels() {
-  return {{.reach = Reach::kNode, .algorithm = "binomial"}, {.reach = Reach::kAll, .algorithm = "binomial"}};
+// When: small messages, many ranks, several nodes; a larger radix where a step costs more than its bytes. parts: they
+//   follow one another down the tree.
+std::vector<Level> levels(int radix) {
+  return {{.reach = Reach::kNode, .algorithm = "binomial", .radix = radix},
+          {.reach = Reach::kAll, .algorithm = "binomial", .radix = radix}};
 }
 
 bool moves_blocks(Collective collective) {
@@ -51,6 +59,9 @@ Direction zero_copy_direction(Collective collective) {
 
 Plan make_binomial(const AlgorithmArguments& arguments) {
   check_arguments(binomial(), arguments);
+  if (arguments.radix < 2 || arguments.radix > kMostRadix) {
+    refuse(binomial(), "radix ", arguments.radix, " is not from 2 to ", kMostRadix);
+  }
   const bool zero_copy = arguments.access == Access::kZeroCopy;
   if (moves_blocks(arguments.collective) && (zero_copy || arguments.parts > 1)) {
     refuse(binomial(), "a ", name(arguments.collective), " takes no parts, and passes through the library's memory");
@@ -66,7 +77,7 @@ Plan make_binomial(const AlgorithmArguments& arguments) {
   shape.parts = arguments.parts;
   shape.direction = arguments.direction;
   shape.zero_copy = zero_copy;
-  const Tree tree = tree_over(binomial(), arguments, levels());
+  const Tree tree = tree_over(binomial(), arguments, levels(arguments.radix));
   if (arguments.collective == Collective::kBroadcast) {
     broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
   } else if (arguments.collective == Collective::kGather) {
@@ -89,6 +100,12 @@ std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& ma
       if (!zero_copy || it.direction == zero_copy_direction(machine.collective)) all.push_back(it);
     }
   }
+  // A lower tree for small messages.
+  for (const int radix : {4, 8}) {
+    if (machine.ranks <= radix || all.empty()) continue;
+    all.push_back(all[0]);
+    all.back().radix = radix;
+  }
   return all;
 }
 
@@ -96,10 +113,10 @@ std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& ma
 
 Algorithm binomial() {
   return {.name = "binomial",
-          .summary = "a tree that doubles the ranks that have the message, or their blocks; log2 p steps",
-          .source = "AWA-13, AWA-11",
+          .summary = "a tree that doubles the ranks that have the message, or multiplies them by a radix; log2 p steps",
+          .source = "AWA-13, AWA-14, AWA-11",
           .collectives = {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter},
-          .uses = {.direction = true, .parts = true, .zero_copy = true},
+          .uses = {.direction = true, .parts = true, .zero_copy = true, .radix = true},
           .make = make_binomial,
           .candidates = binomial_candidates};
 }

@@ -1,4 +1,5 @@
 // A hierarchy of any levels, each with an algorithm of its own (UEN-14, NVG-18, NVG-32, AWA-01).
+#include <string_view>
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
@@ -13,11 +14,11 @@ namespace {
 
 // Each level joins the units of the level before: so many neighbours (4), the ranks of a group or node, or all. Ranks
 // with the same place in their units are a list, and each list performs the level's algorithm on its share of the
-// message. hierarchical(4: ring, 2: flat), level by level:
+// message. hierarchical(4: ring, 2: recursive_doubling), level by level:
 //
 //     reduce-scatter              all-reduce                 all-gather
 //     (0 1 2 3) (4 5 6 7)         (0 4) (1 5) (2 6) (3 7)    (0 1 2 3) (4 5 6 7)
-//     by ring, pieces of M/4      of M/4, flat               by ring, pieces of M/4
+//     by ring, pieces of M/4      of M/4, by doubling        by ring, pieces of M/4
 //
 // Reductions are left to the next level's first reduce, and what the level above stores may be on its way to others at
 // once. With all_reduce, a level makes a whole all-reduce before the next one begins, as NVG-29 prints it.
@@ -39,20 +40,31 @@ Plan make_hierarchical(const AlgorithmArguments& given) {
   return compose(hierarchical(), arguments, arguments.levels, arguments.parts);
 }
 
+std::vector<Level> with_top(std::vector<Level> levels, std::string_view algorithm) {
+  levels.back().algorithm = algorithm;
+  return levels;
+}
+
 // What three_stage makes.
 bool leads_in_groups(const std::vector<Level>& levels) { return levels.size() == 2 && levels[0].leaders == 1; }
 
 std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments& machine) {
   const std::vector<Level> usual = usual_levels(machine);
   if (usual.size() < 2 || leads_in_groups(usual)) return {};
-  std::vector<std::vector<Level>> forms = {usual};
-  if (has_root(machine.collective)) forms.push_back(machine_levels(machine, "flat", "chain"));
   std::vector<AlgorithmArguments> all;
-  for (const std::vector<Level>& levels : forms) {
+  const auto add = [&](const std::vector<Level>& levels, const std::vector<int>& parts) {
     AlgorithmArguments candidate = machine;
     candidate.levels = with_directions(levels, machine);
-    const auto with = with_parts(candidate, has_root(machine.collective) ? std::vector{2, 4, 8} : std::vector{1, 2, 4});
+    const auto with = with_parts(candidate, parts);
     all.insert(all.end(), with.begin(), with.end());
+  };
+  if (has_root(machine.collective)) {
+    add(usual, {2, 4, 8});
+    add(machine_levels(machine, "flat", "chain"), {2, 4, 8});
+  } else {
+    add(usual, {1, 2, 4});
+    add(with_top(usual, "rabenseifner"), {1, 2});
+    add(with_top(usual, "recursive_doubling"), {1});
   }
   return all;
 }

@@ -50,6 +50,7 @@ class LevelReader {
     if (algorithm_ == nullptr) return "; a level looks like 4: ring, group: flat, node: ring(parts=2) or all: ring";
     std::string forms = "all_reduce";
     if (algorithm_->parts) forms += ", parts=2";
+    if (algorithm_->radix) forms += ", radix=4";
     if (algorithm_->leaders) forms += ", leaders=2";
     if (algorithm_->direction) forms += ", load or store";
     return join("; ", algorithm_->name, " takes in parentheses: ", forms);
@@ -77,6 +78,10 @@ class LevelReader {
     } else if (item.starts_with("parts=")) {
       if (!algorithm_->parts) refuse("has parts, but never cuts a piece into any");
       level_.parts = number_in(item, 6);
+    } else if (item.starts_with("radix=")) {
+      if (!algorithm_->radix) refuse("has a radix, but no k-nomial tree that it could be for");
+      level_.radix = number_in(item, 6);
+      if (level_.radix < 2 || level_.radix > 8) refuse("has '", item, "', which is not from 2 to 8");
     } else if (item.starts_with("leaders=")) {
       if (!algorithm_->leaders) refuse("has leaders, but ", algorithm_->name, " has none to choose");
       level_.leaders = number_in(item, 8);
@@ -111,6 +116,7 @@ std::string to_text(const Level& level) {
   std::string inside;
   const auto add = [&](const auto&... item) { inside += join(inside.empty() ? "" : ", ", item...); };
   if (level.direction) add(name(*level.direction));
+  if (level.radix != 2) add("radix=", level.radix);
   if (level.leaders != 0) add("leaders=", level.leaders);
   if (level.parts != 1) add("parts=", level.parts);
   if (level.all_reduce) add("all_reduce");

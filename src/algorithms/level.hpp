@@ -32,6 +32,7 @@ struct Level {
   int factor = 1;           // of kFactor
   std::string algorithm{};  // "ring"; see level_algorithms()
   int parts = 1;            // of a piece that are under way at once
+  int radix = 2;            // of a tree: a k-nomial tree has radix k
   int leaders = 0;          // the members that combine a piece each; 0: all of them do
   // Whether the level makes an all-reduce: every member then has the whole sum. Else each has its piece of it.
   bool all_reduce = false;

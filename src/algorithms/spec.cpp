@@ -13,6 +13,7 @@ namespace plait {
 namespace {
 
 constexpr std::array kDirections = {Direction::kLoad, Direction::kStore, Direction::kBoth};
+constexpr std::array kOrders = {Order::kFarFirst, Order::kNearFirst};
 constexpr std::array kEngines = {Engine::kSm, Engine::kCopy};  // those that users can name
 
 // The name of an algorithm with its direction in release 0.1.
@@ -74,6 +75,8 @@ class SpecReader {
     add(uses.direction, uses.both ? "load, store or both" : "load or store");
     add(uses.levels, "levels such as 4: ring, node: flat or all: ring(parts=2), the innermost first");
     add(uses.factors, "factors such as 4x2");
+    add(uses.order, "far_first or near_first");
+    add(uses.radix, "radix=4");
     add(uses.parts, "parts=2");
     add(uses.count, "count=2");
     add(uses.zero_copy, "zero_copy");
@@ -99,8 +102,12 @@ class SpecReader {
     for (const Direction direction : kDirections) {
       if (item == plait::name(direction)) return set_direction(direction);
     }
+    for (const Order order : kOrders) {
+      if (item == plait::name(order)) return set_order(order);
+    }
     if (item == "zero_copy") return set_zero_copy();
     if (item.find(':') != std::string_view::npos) return add_level(item);
+    if (skip(item, "radix=")) return set_radix(number(item, item));
     if (skip(item, "engine=")) return set_engine(item);
     if (skip(item, "parts=") || skip(item, "pipeline ")) return set_parts(number(item, item));
     if (skip(item, "count=")) return set_count(number(item, item));
@@ -125,6 +132,17 @@ class SpecReader {
     } catch (const Error& error) {
       fail(error.code(), "algorithm '", text_, "': ", error.what());
     }
+  }
+
+  void set_order(Order order) {
+    if (!algorithm_->uses.order) refuse("has '", plait::name(order), "', but takes partners in one order only");
+    if (spec_.order) refuse("has two orders");
+    spec_.order = order;
+  }
+
+  void set_radix(int radix) {
+    if (!algorithm_->uses.radix) refuse("has a radix, but no tree that it could be for");
+    spec_.radix = radix;
   }
 
   void set_zero_copy() {
@@ -197,6 +215,8 @@ std::string to_text(const AlgorithmSpec& spec) {
     for (const int factor : spec.factors) factors += join(factors.empty() ? "" : "x", factor);
     add(factors);
   }
+  if (spec.order) add(name(*spec.order));
+  if (spec.radix > 0) add("radix=", spec.radix);
   if (spec.parts > 0) add("parts=", spec.parts);
   if (spec.count > 0) add("count=", spec.count);
   if (spec.zero_copy) add("zero_copy");
@@ -210,6 +230,8 @@ AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& argu
   if (algorithm.uses.direction && arguments.collective != Collective::kBarrier) spec.direction = arguments.direction;
   spec.factors = arguments.factors;
   spec.levels = arguments.levels;
+  if (algorithm.uses.order) spec.order = arguments.order;
+  if (arguments.radix != AlgorithmArguments().radix) spec.radix = arguments.radix;
   if (arguments.parts != 1) spec.parts = arguments.parts;
   spec.count = arguments.count;
   spec.zero_copy = arguments.access == Access::kZeroCopy;
@@ -221,6 +243,8 @@ AlgorithmArguments apply(const AlgorithmSpec& spec, AlgorithmArguments machine) 
   if (spec.direction) machine.direction = *spec.direction;
   if (!spec.factors.empty()) machine.factors = spec.factors;
   if (!spec.levels.empty()) machine.levels = spec.levels;
+  if (spec.order) machine.order = *spec.order;
+  if (spec.radix > 0) machine.radix = spec.radix;
   if (spec.parts > 0) machine.parts = spec.parts;
   if (spec.count > 0) machine.count = spec.count;
   if (spec.zero_copy) machine.access = Access::kZeroCopy;

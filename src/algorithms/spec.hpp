@@ -10,15 +10,17 @@
 
 namespace plait {
 
-// "hierarchical_ring(3x2, parts=4)", "hierarchical(node: flat, all: ring)", "flat(load, zero_copy, engine=copy)".
+// "rabenseifner(4x2x2, near_first)", "hierarchical(node: flat, all: ring)", "flat(load, zero_copy, engine=copy)".
 struct AlgorithmSpec {
   std::string name;
   std::optional<Direction> direction = {};  // empty: not given
   std::vector<int> factors = {};            // empty: not given
   std::vector<Level> levels = {};           // empty: not given
-  int parts = 0;                            // 0: not given
-  int count = 0;                            // of rings or trees; 0: not given
-  bool zero_copy = false;                   // Access::kZeroCopy
+  std::optional<Order> order = {};
+  int radix = 0;           // 0: not given
+  int parts = 0;           // 0: not given
+  int count = 0;           // of rings or trees; 0: not given
+  bool zero_copy = false;  // Access::kZeroCopy
   std::optional<Engine> engine = {};
 
   friend bool operator==(const AlgorithmSpec&, const AlgorithmSpec&) = default;
@@ -36,8 +38,8 @@ AlgorithmSpec parse_spec(std::string_view text, Collective collective);
 // Writes text that parse_spec() reads back.
 std::string to_text(const AlgorithmSpec& spec);
 
-// Everything that differs from its default, and the direction and the engine if the algorithm has a choice: so a plan's
-// name says how it was made.
+// Everything that differs from its default, and the direction, the order and the engine if the algorithm has a choice:
+// so a plan's name says how it was made.
 AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& arguments);
 
 // Returns `machine` with what `spec` gives.

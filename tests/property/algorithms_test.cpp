@@ -127,6 +127,7 @@ std::vector<Level> random_levels(Random& random, const AlgorithmArguments& argum
     while (is_tree && algorithm.add_to_tree == nullptr) algorithm = any_of(random, level_algorithms());
     level.algorithm = algorithm.name;
     if (is_tree && has_direction) level.direction = direction;
+    if (algorithm.radix && coin(random)) level.radix = pick(random, 2, 5);
     if (is_tree) continue;
     if (algorithm.parts && coin(random)) level.parts = pick(random, 1, 3);
     if (algorithm.leaders && coin(random)) level.leaders = pick(random, 1, 3);
@@ -155,9 +156,12 @@ AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, C
   if (coin(random)) arguments.node_of = random_nodes(random, arguments.ranks);
   if (coin(random)) arguments.groups = random_groups(random, arguments, coin(random));
   if (coin(random)) arguments.links = random_links(random, arguments.ranks);
-  if (uses.factors && coin(random)) arguments.factors = random_factors(random, arguments.ranks);
+  if (uses.factors && coin(random))
+    arguments.factors = random_factors(random, pick(random, (arguments.ranks + 1) / 2, arguments.ranks));
   if (uses.levels && pick(random, 0, 3) > 0) arguments.levels = random_levels(random, arguments);
   if (uses.count && coin(random)) arguments.count = pick(random, 1, 6);
+  if (uses.order && coin(random)) arguments.order = Order::kNearFirst;
+  if (uses.radix && coin(random)) arguments.radix = pick(random, 2, 9);
   return arguments;
 }
 
@@ -185,8 +189,8 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
   return join(algorithm.name, " ", levels, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ",
               name(a.engine), " ", name(a.access), " nodes=", list(a.node_of), " groups=", groups,
-              " factors=", list(a.factors), " ", name(a.direction), " parts=", a.parts, " count=", a.count,
-              " links=", links);
+              " factors=", list(a.factors), " ", name(a.direction), " ", name(a.order), " radix=", a.radix,
+              " parts=", a.parts, " count=", a.count, " links=", links);
 }
 
 // ---- Execution on numbers ----
@@ -263,6 +267,8 @@ void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& ar
   machine.access = Access::kStaged;
   machine.parts = 1;
   machine.count = 0;
+  machine.order = Order::kFarFirst;
+  machine.radix = 2;
   machine.factors.clear();
   machine.levels.clear();
   if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
@@ -352,7 +358,7 @@ TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
           machine.collective = collective;
           machine.access = access;
           const std::vector<AlgorithmArguments> candidates = algorithm.candidates(machine);
-          EXPECT_LE(candidates.size(), 8U) << describe(algorithm, machine);
+          EXPECT_LE(candidates.size(), 10U) << describe(algorithm, machine);
           for (const AlgorithmArguments& candidate : candidates) {
             if (ranks > 8 && &candidate != &candidates.front() && &candidate != &candidates.back()) continue;
             SCOPED_TRACE(describe(algorithm, candidate));

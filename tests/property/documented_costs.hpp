@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "algorithms/spec.hpp"
+#include "algorithms/steps/levels.hpp"
 #include "algorithms/steps/units.hpp"
 #include "plan/verifier.hpp"
 
@@ -48,6 +49,19 @@ inline bool equal_sizes(const std::vector<std::vector<int>>& groups) {
 
 inline int floor_log2(int number) { return std::bit_width(static_cast<unsigned>(number)) - 1; }
 
+// The most digits other than 0 that a number below `count` has, to base `radix`.
+inline int digits_below(int count, int radix) {
+  int digits = 0;
+  for (int64_t ones = 1; ones < count; ones = ones * radix + 1) ++digits;
+  return digits;
+}
+
+inline int digits_of(size_t number, int radix) {
+  int digits = 0;
+  for (; number > 0; number /= radix) digits += number % radix == 0 ? 0 : 1;
+  return digits;
+}
+
 inline int ceil_log2(int number) { return std::bit_width(static_cast<unsigned>(number - 1)); }
 
 // How costs are told apart: "ring", "flat(store)", "flat(load, zero_copy)".
@@ -55,6 +69,8 @@ inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments&
   AlgorithmSpec spec = spec_of(algorithm, a);
   spec.factors.clear();
   spec.levels.clear();
+  spec.order.reset();
+  spec.radix = 0;
   spec.parts = 0;
   spec.count = 0;
   spec.engine.reset();
@@ -73,6 +89,22 @@ inline std::vector<int> factors_in(const std::string& label) {
     if (at != std::string::npos && at > end) break;
   }
   return factors;
+}
+
+// The ranks that halve, and how many factors above 1 their number has: twos unless others are given.
+struct Core {
+  int64_t ranks = 1;
+  int factors = 0;
+};
+
+inline Core core_of(const AlgorithmArguments& a) {
+  Core core;
+  if (a.factors.empty()) return {int64_t{1} << floor_log2(a.ranks), floor_log2(a.ranks)};
+  for (const int factor : a.factors) {
+    core.ranks *= factor;
+    core.factors += factor > 1 ? 1 : 0;
+  }
+  return core;
 }
 
 inline int flat_steps(const AlgorithmArguments& a) {
@@ -94,21 +126,23 @@ inline int flat_steps(const AlgorithmArguments& a) {
   }
 }
 
-// A level of a hierarchy, as its plan's name has it: members of the largest list, units before and after.
+// A level of a hierarchy, as its plan's name has it: members of the largest list, and of each block's.
 struct LevelCounts {
   Level level;
-  int members = 1, units_before = 1, units_after = 1;
+  int members = 1;
+  std::vector<int> blocks;
+  bool last = false;
+  bool whole() const { return level.all_reduce || (!last && find_level_algorithm(level.algorithm).whole); }
 };
 
 inline std::vector<LevelCounts> levels_in(const AlgorithmArguments& a, const std::vector<Level>& levels) {
   std::vector<LevelCounts> all;
-  int units = a.ranks;
   for (const auto& blocks : blocks_of(find_algorithm("hierarchical", a.collective), a, levels)) {
-    size_t largest = 1;
-    for (const Units& block : blocks) largest = std::max(largest, block.size());
-    const int after = static_cast<int>(blocks.size());
-    all.push_back({levels[all.size()], static_cast<int>(largest), units, after});
-    units = after;
+    LevelCounts& it = all.emplace_back();
+    it.level = levels[all.size() - 1];
+    it.last = all.size() == levels.size();
+    for (const Units& block : blocks) it.blocks.push_back(static_cast<int>(block.size()));
+    it.members = *std::max_element(it.blocks.begin(), it.blocks.end());
   }
   return all;
 }
@@ -116,12 +150,15 @@ inline std::vector<LevelCounts> levels_in(const AlgorithmArguments& a, const std
 // How far ranks are below the leader of the list.
 inline int depth(const LevelCounts& it) {
   if (it.level.algorithm == "flat") return it.members > 1 ? 1 : 0;
-  return it.level.algorithm == "binomial" ? floor_log2(it.members) : it.members - 1;
+  return it.level.algorithm == "binomial" ? digits_below(it.members, it.level.radix) : it.members - 1;
 }
 
 // Up and down again. Where leaders store to their members' memory, these wait for one more signal.
 inline int most_steps(const LevelCounts& it, bool zero_copy) {
-  const bool stores_to_peers = zero_copy || it.level.all_reduce;
+  const int core = floor_log2(it.members), extras = it.members - (1 << core);
+  if (it.level.algorithm == "recursive_doubling") return core + (extras > 0 ? 2 : 0);
+  if (it.level.algorithm == "rabenseifner") return 2 * core + (extras > 0 ? 4 : 0);
+  const bool stores_to_peers = zero_copy || it.whole();
   const bool tells_members = it.level.algorithm == "flat" && it.members > 1 && stores_to_peers;
   return 2 * depth(it) + (tells_members ? 1 : 0);
 }
@@ -153,15 +190,23 @@ inline int most_steps(const AlgorithmArguments& a, const std::vector<Level>& lev
   return a.parts * steps;
 }
 
-// In M, all ranks together. Down or up a tree, M crosses each edge. In an all-reduce, whoever combines n units, by
-// whatever algorithm, moves n - 1 times the message there and back. After an all-reduce every member works for the
+// Chunks that n units move to combine a message, there and back. Whatever the algorithm, n - 1 times the message each
+// way, but recursive doubling moves whole sums, and Rabenseifner's algorithm the pieces of extra members once more.
+inline int64_t moved_by(const LevelCounts& it, int64_t n, int64_t chunks) {
+  const int64_t doublings = floor_log2(static_cast<int>(n)), core = int64_t{1} << doublings;
+  if (it.level.algorithm == "recursive_doubling") return (core * doublings + 2 * (n - core)) * chunks;
+  const int64_t again = it.level.algorithm == "rabenseifner" ? (n - core) * chunks / n : 0;
+  return 2 * (n - 1) * chunks + again;
+}
+
+// All ranks together. Down or up a tree, the message crosses each edge. After an all-reduce every member works for the
 // whole unit on the next level.
-inline int64_t messages_moved(const AlgorithmArguments& a, const std::vector<Level>& levels) {
-  if (has_root(a.collective)) return a.ranks - 1;
+inline int64_t chunks_moved(const AlgorithmArguments& a, const std::vector<Level>& levels, int64_t chunks) {
+  if (has_root(a.collective)) return (a.ranks - 1) * chunks;
   int64_t moved = 0, copies = 1;
   for (const LevelCounts& it : levels_in(a, levels)) {
-    moved += copies * 2 * (it.units_before - it.units_after);
-    if (it.level.all_reduce) copies *= it.members;
+    for (const int members : it.blocks) moved += copies * moved_by(it, members, chunks);
+    if (it.whole()) copies *= it.members;
   }
   return moved;
 }
@@ -191,6 +236,16 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     return {steps};
   }
   if (algorithm == "hierarchical") return {most_steps(a, levels_of_plan(plan)), false};
+  if (algorithm == "rabenseifner") {
+    const Core core = core_of(a);
+    const int64_t extras = p - core.ranks;
+    if (a.collective == Collective::kAllReduce) return {2 * core.factors + (extras > 0 ? 2 : 0)};
+    // With factors of two, a path leads through all rounds from a rank to the one of reversed bits only.
+    const bool twos = a.factors.empty();
+    const int calls = a.collective == Collective::kAllGather ? peer : 0;
+    const int folds = extras == 0 ? 0 : twos && 2 * extras <= core.ranks ? 1 : 2;
+    return {core.factors + folds + calls, (twos || extras == 0) && (calls == 0 || on_one_node(a))};
+  }
   if (algorithm == "recursive_doubling") {
     if (a.collective == Collective::kBarrier) return {ceil_log2(p)};
     const int extras = p - (1 << floor_log2(p));
@@ -225,13 +280,13 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
   if (algorithm.starts_with("two_phase(")) return {3, false};
   if (algorithm == "max_flow") return {p + a.parts - 2, false};
   if (algorithm.starts_with("binomial(")) {
-    if (on_one_node(a)) return {floor_log2(p) + peer};
+    if (on_one_node(a)) return {digits_below(p, a.radix) + peer};
     AlgorithmArguments by_node = a;
     by_node.groups.clear();
     const auto nodes = groups_of(by_node);
     int largest = 0;
     for (const auto& node : nodes) largest = std::max(largest, static_cast<int>(node.size()));
-    return {floor_log2(static_cast<int>(nodes.size())) + floor_log2(largest) + peer, false};
+    return {digits_below(static_cast<int>(nodes.size()), a.radix) + digits_below(largest, a.radix) + peer, false};
   }
   const auto groups = groups_of(a);
   const int count = static_cast<int>(groups.size());
@@ -252,7 +307,8 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
 }
 
 // Of a gather or scatter: every block crosses as many edges as its rank is below the root. In a binomial tree that is
-// the number of ones in its position, counted from the root; one tree joins the nodes, one the ranks of each.
+// the number of digits other than 0 in its position, counted from the root; one tree joins the nodes, one the ranks of
+// each.
 inline int64_t blocks_up_binomial(const AlgorithmArguments& a) {
   AlgorithmArguments from_root = a;
   from_root.groups.clear();
@@ -263,7 +319,7 @@ inline int64_t blocks_up_binomial(const AlgorithmArguments& a) {
   int64_t edges = 0;
   const auto nodes = groups_of(from_root);
   for (size_t node = 0; node < nodes.size(); ++node) {
-    for (size_t v = 0; v < nodes[node].size(); ++v) edges += std::popcount(node) + std::popcount(v);
+    for (size_t v = 0; v < nodes[node].size(); ++v) edges += digits_of(node, a.radix) + digits_of(v, a.radix);
   }
   return edges;
 }
@@ -296,7 +352,12 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     EXPECT_EQ(chunks, 2 * p * (p - 1) * parts);  // the same volume for every factor list
     return chunks;
   }
-  if (algorithm == "hierarchical") return messages_moved(a, levels_of_plan(plan)) * plan.chunk_count();
+  if (algorithm == "hierarchical") return chunks_moved(a, levels_of_plan(plan), plan.chunk_count());
+  if (algorithm == "rabenseifner") {
+    const int64_t core = core_of(a).ranks, extras = p - core;
+    if (a.collective == Collective::kAllReduce) return 2 * core * (core - 1 + extras);
+    return p * (p - 1) + (a.collective == Collective::kReduceScatter ? extras : 0);
+  }
   if (algorithm == "recursive_doubling") {
     if (a.collective == Collective::kBarrier) return 0;
     const int64_t core = std::bit_floor(static_cast<unsigned>(p));

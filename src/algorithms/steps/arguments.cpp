@@ -42,6 +42,12 @@ void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments)
   if (arguments.count != 0 && !uses.count) refuse(algorithm, "has no count", why, "; leave it out");
   if (!arguments.factors.empty() && !uses.factors) refuse(algorithm, "has no factors", why, "; leave them out");
   if (!arguments.levels.empty() && !uses.levels) refuse(algorithm, "has no levels", why, "; leave them out");
+  if (arguments.order != Order::kFarFirst && !uses.order) {
+    refuse(algorithm, "has no order ", name(arguments.order), why, "; leave it out");
+  }
+  if (arguments.radix != AlgorithmArguments().radix && !uses.radix) {
+    refuse(algorithm, "has no radix", why, ", and ", arguments.radix, " is asked for; leave it out");
+  }
   if (arguments.access == Access::kZeroCopy && !uses.zero_copy) {
     refuse(algorithm, "has no zero-copy plan", why, "; it takes access ", name(Access::kStaged));
   }

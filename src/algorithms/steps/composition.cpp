@@ -145,8 +145,17 @@ class ComposedPart {
   std::vector<Finish> finishes_;                                 // [level]: where its members store everything
 };
 
+// Levels as they are performed.
+std::vector<Level> with_whole_levels(std::vector<Level> levels) {
+  for (size_t i = 0; i + 1 < levels.size(); ++i) {
+    if (find_level_algorithm(levels[i].algorithm).whole) levels[i].all_reduce = true;
+  }
+  return levels;
+}
+
 Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments,
-                        const std::vector<Level>& levels, int parts) {
+                        const std::vector<Level>& given, int parts) {
+  const std::vector<Level> levels = with_whole_levels(given);
   if (levels.back().all_reduce) {
     refuse(algorithm, "level '", to_text(levels.back()),
            "' is the last, which makes an all-reduce anyway; leave all_reduce out");

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "algorithms/steps/doubling.hpp"
+#include "algorithms/steps/halving.hpp"
 #include "algorithms/steps/leaders.hpp"
 #include "algorithms/steps/ring.hpp"
 #include "algorithms/steps/tree.hpp"
@@ -80,17 +82,19 @@ class LeaderLevel : public LevelSteps {
 
 // ---- trees: the first member gets everything ----
 
-void binomial_below(Tree& tree, const std::vector<int>& ranks) { add_binomial(tree, ranks); }
+void binomial_below(Tree& tree, const std::vector<int>& ranks, const Level& level) {
+  add_knomial(tree, ranks, level.radix);
+}
 
-void chain_below(Tree& tree, const std::vector<int>& ranks) {
+void chain_below(Tree& tree, const std::vector<int>& ranks, const Level&) {
   for (size_t x = 1; x < ranks.size(); ++x) tree.add(ranks[x - 1], ranks[x]);
 }
 
-void star_below(Tree& tree, const std::vector<int>& ranks) {
+void star_below(Tree& tree, const std::vector<int>& ranks, const Level&) {
   for (size_t x = 1; x < ranks.size(); ++x) tree.add(ranks[0], ranks[x]);
 }
 
-template <void (*kAdd)(Tree&, const std::vector<int>&)>
+template <void (*kAdd)(Tree&, const std::vector<int>&, const Level&)>
 class TreeLevel : public LevelSteps {
  public:
   TreeLevel(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape)
@@ -99,7 +103,7 @@ class TreeLevel : public LevelSteps {
         carrier_(carrier),
         range_(shape.range),
         tree_(rank_of(0), builder.rank_count()) {
-    kAdd(tree_, ranks());
+    kAdd(tree_, ranks(), shape.level);
     shape_.queues.emplace_back(builder.rank_count());
     for (int x = 0; x < members(); ++x) shape_.queues[0][rank_of(x)] = shape.queues[x];
     shape_.first_chunk = range_.first;
@@ -124,6 +128,54 @@ class TreeLevel : public LevelSteps {
   const ChunkRange range_;
   Tree tree_;
   TreeShape shape_;
+};
+
+// ---- recursive halving and doubling: pieces of equal size ----
+
+class HalvingLevel : public LevelSteps {
+ public:
+  HalvingLevel(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape)
+      : LevelSteps(shape.queues), halving_(builder, carrier, halving_shape(shape)) {}
+
+  ChunkRange share(int x) const override { return halving_.piece_of(x); }
+  void reduce_scatter(HeldByRank& held) override { halving_.reduce_scatter(held); }
+  void settle() override { halving_.settle(); }
+  void all_gather(const HeldByRank& held, const Finish& finish) override { halving_.all_gather(held, finish); }
+
+ private:
+  static HalvingSteps::Shape halving_shape(const LevelShape& shape) {
+    const int members = static_cast<int>(shape.queues.size());
+    HalvingSteps::Shape halving;
+    halving.queues = shape.queues;
+    halving.factors = core_factors({}, members);
+    halving.first_chunk = shape.range.first;
+    halving.piece_chunks = shape.range.count / members;
+    halving.stores_to_peers = shape.stores_to_peers;
+    return halving;
+  }
+
+  HalvingSteps halving_;
+};
+
+// ---- recursive doubling: whole messages ----
+
+class DoublingLevel : public LevelSteps {
+ public:
+  DoublingLevel(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape)
+      : LevelSteps(shape.queues), range_(shape.range), doubling_(builder, carrier, doubling_shape(shape)) {}
+
+  ChunkRange share(int) const override { return range_; }
+  // There is no first half.
+  void reduce_scatter(HeldByRank&) override {}
+  void all_gather(const HeldByRank& held, const Finish& finish) override { doubling_.all_reduce(held, finish); }
+
+ private:
+  static DoublingSteps::Shape doubling_shape(const LevelShape& shape) {
+    return {.queues = shape.queues, .range = shape.range, .stores_to_peers = shape.stores_to_peers};
+  }
+
+  const ChunkRange range_;
+  DoublingSteps doubling_;
 };
 
 // ---- any algorithm as an all-reduce ----
@@ -165,6 +217,8 @@ std::unique_ptr<LevelSteps> made_as(PlanBuilder& builder, Carrier& carrier, cons
 int every_member(const Level&, int members) { return members; }
 int only_first(const Level&, int) { return 1; }
 int64_t pieces_in_parts(const Level& level, int members) { return int64_t{members} * level.parts; }
+int64_t piece_of_each(const Level&, int members) { return members; }
+int64_t one(const Level&, int) { return 1; }
 int64_t piece_of_each_leader(const Level& level, int members) { return leaders_of(level, members); }
 int64_t parts_of_all(const Level& level, int) { return level.parts; }
 
@@ -195,6 +249,7 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
       {.name = "binomial",
        .parts = true,
        .direction = true,
+       .radix = true,
        .shares = only_first,
        .chunks = parts_of_all,
        .make = made_as<TreeLevel<binomial_below>>,
@@ -213,6 +268,12 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
        .chunks = piece_of_each_leader,
        .make = made_as<LeaderLevel>,
        .add_to_tree = star_below},
+      {.name = "rabenseifner", .shares = every_member, .chunks = piece_of_each, .make = made_as<HalvingLevel>},
+      {.name = "recursive_doubling",
+       .whole = true,
+       .shares = only_first,
+       .chunks = one,
+       .make = made_as<DoublingLevel>},
       {.name = "ring", .parts = true, .shares = every_member, .chunks = pieces_in_parts, .make = made_as<RingLevel>},
   };
   return all;

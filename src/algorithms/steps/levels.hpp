@@ -65,6 +65,9 @@ struct LevelAlgorithm {
   bool parts = false;      // takes Level::parts
   bool leaders = false;    // takes Level::leaders
   bool direction = false;  // takes Level::direction
+  bool radix = false;      // takes Level::radix
+  // Every member gets everything in any case: below the last level it makes an all-reduce.
+  bool whole = false;
   // Into how many equal shares a level of n members divides its range; and the number of chunks that the range must be
   // a multiple of.
   int (*shares)(const Level& level, int members);
@@ -72,7 +75,7 @@ struct LevelAlgorithm {
   std::unique_ptr<LevelSteps> (*make)(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape);
   // The tree along which a message goes from member 0 to the others. Null if there is none: the algorithm then serves
   // no broadcast and no reduce.
-  void (*add_to_tree)(Tree& tree, const std::vector<int>& ranks) = nullptr;
+  void (*add_to_tree)(Tree& tree, const std::vector<int>& ranks, const Level& level) = nullptr;
 };
 
 const std::vector<LevelAlgorithm>& level_algorithms();

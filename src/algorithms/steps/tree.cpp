@@ -2,7 +2,7 @@
 #include "algorithms/steps/tree.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cstdint>
 #include <optional>
 #include <unordered_map>
 
@@ -24,10 +24,16 @@ int Tree::depth() const {
   return deepest;
 }
 
-void add_binomial(Tree& tree, const std::vector<int>& ranks) {
-  const int count = static_cast<int>(ranks.size());
-  for (int bit = static_cast<int>(std::bit_floor(ranks.size())); bit > 0; bit /= 2) {
-    for (int v = bit; v < count; v += 2 * bit) tree.add(ranks[v - bit], ranks[v]);
+void add_knomial(Tree& tree, const std::vector<int>& ranks, int radix) {
+  const auto count = static_cast<int64_t>(ranks.size());
+  int64_t unit = 1;
+  while (unit * radix < count) unit *= radix;
+  for (; unit > 0; unit /= radix) {
+    for (int64_t above = 0; above < count; above += unit * radix) {
+      for (int64_t v = above + unit; v < std::min(count, above + unit * radix); v += unit) {
+        tree.add(ranks[above], ranks[v]);
+      }
+    }
   }
 }
 

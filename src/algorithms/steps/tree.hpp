@@ -22,9 +22,10 @@ struct Tree {
   int depth() const;  // links from the root to the farthest rank
 };
 
-// Adds a binomial tree over `ranks`, whose first is already in the tree. The parent of position v is v with its lowest
-// one bit cleared, so subtrees are neighbours in the list, and the largest is served first.
-void add_binomial(Tree& tree, const std::vector<int>& ranks);
+// Adds a k-nomial tree over `ranks`, whose first is already in the tree. The parent of position v is v with its lowest
+// digit other than 0 cleared, in the number system of the radix. So subtrees are neighbours in the list, and the
+// largest are served first. Radix 2: a binomial tree.
+void add_knomial(Tree& tree, const std::vector<int>& ranks, int radix = 2);
 
 // How parts of the message travel along a tree, one after the other. Each part has `part_chunks` chunks.
 struct TreeShape {

@@ -115,7 +115,7 @@ Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, 
     for (const Units& block : blocks[i]) {
       std::vector<int> leaders;
       for (const std::vector<int>& unit : block) leaders.push_back(unit[0]);
-      find_level_algorithm(levels[i].algorithm).add_to_tree(tree, leaders);
+      find_level_algorithm(levels[i].algorithm).add_to_tree(tree, leaders, levels[i]);
     }
   }
   return tree;

@@ -181,6 +181,12 @@ TEST_P(EveryAlgorithm, RefusesWhatItDoesNotUse) {
     arguments.count = 2;
     if (!uses.count || !moves) expect_refused(arguments, "has no count");
     arguments = plain;
+    arguments.order = Order::kNearFirst;
+    if (!uses.order || !moves) expect_refused(arguments, "has no order near_first");
+    arguments = plain;
+    arguments.radix = 3;
+    if (!uses.radix || !moves) expect_refused(arguments, "has no radix");
+    arguments = plain;
     arguments.access = Access::kZeroCopy;
     if (!uses.zero_copy || !moves) expect_refused(arguments, "has no zero-copy plan");
     arguments.engine = Engine::kCopy;

@@ -40,6 +40,7 @@ TEST(Hierarchical, NamedHierarchiesAreShortForLevels) {
     expect_same("three_stage(parts=5)", "hierarchical(group: flat(leaders=1), all: ring, parts=5)", arguments);
     expect_same("hierarchical_ring(3x4)", "hierarchical(3: ring, 4: ring)", arguments);
     expect_same("hierarchical_ring(2x6, parts=3)", "hierarchical(2: ring(parts=3), 6: ring(parts=3))", arguments);
+    expect_same("recursive_doubling", "hierarchical(all: recursive_doubling)", arguments);
     expect_same("ring(parts=2)", "hierarchical(all: ring(parts=2))", arguments);
     for (const int root : {0, 5, 11}) {
       arguments.root = root;
@@ -61,6 +62,20 @@ TEST(Hierarchical, LevelsOfAnyAlgorithmMoveTheSame) {
     for (const Traffic& traffic : plan.report().traffic) sent[traffic.from.rank] += traffic.chunks;
     for (const int64_t chunks : sent) EXPECT_EQ(chunks * 64, 2 * 63 * plan.plan().chunk_count()) << levels;
   }
+}
+
+// NVG-61: Rabenseifner's algorithm and recursive doubling over groups; UEN-44: first four ranks, then pairs.
+TEST(Hierarchical, StepsAreThoseOfTheLevels) {
+  const auto steps = [](std::string_view levels, int ranks) {
+    return test::verified(join("hierarchical(", levels, ")"), hierarchy_of(ranks)).report().steps;
+  };
+  EXPECT_EQ(steps("4: ring, 8: ring, 4: recursive_doubling", 128), 2 * 3 + 2 * 7 + 2);
+  EXPECT_EQ(steps("4: flat, 32: rabenseifner", 128), 2 + 2 * 5);
+  EXPECT_EQ(steps("4: rabenseifner, 2: ring, 2: ring", 16), 2 * 2 + 2 + 2);
+  EXPECT_EQ(steps("8: flat(leaders=1), 16: recursive_doubling", 128), 2 + 4);
+  EXPECT_EQ(steps("9: binomial(radix=3), 3: ring", 27), 2 * 2 + 2 * 2);
+  // Below the last level, recursive doubling makes an all-reduce.
+  EXPECT_EQ(steps("4: recursive_doubling, 4: ring", 16), 2 + 2 * 3);
 }
 
 // NVG-29 as printed: a whole all-reduce within nodes, then one between them, of which every rank takes part.

@@ -30,6 +30,7 @@ TEST(Level, EveryLevelRoundTrips) {
         if (algorithm.parts && (bits & 1) != 0) level.parts = 3;
         if (algorithm.leaders && (bits & 2) != 0) level.leaders = 2;
         if (algorithm.direction && (bits & 4) != 0) level.direction = Direction::kStore;
+        if (algorithm.radix && (bits & 4) != 0) level.radix = 5;
         level.all_reduce = (bits & 8) != 0;
         EXPECT_EQ(parse_level(to_text(level)), level) << to_text(level);
       }
@@ -60,6 +61,9 @@ TEST(Level, SaysWhatItExpects) {
   refused("4: flat(load, store)", "has two directions");
   refused("4: flat(both)", "'both', which is not known");
   refused("4: ring(parts=0)", "'parts=0', which is not a positive number");
+  refused("4: binomial(radix=1)", "'radix=1', which is not from 2 to 8");
+  refused("4: chain(radix=4)",
+          "no k-nomial tree that it could be for; chain takes in parentheses: all_reduce, parts=2, load");
   refused("4: ring()", "has an item that is empty");
   refused("4: ring(parts=2", "parenthesis");
   refused("4: ring, store", "store");

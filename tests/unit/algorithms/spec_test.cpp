@@ -29,6 +29,9 @@ TEST(Spec, ReadsWhatIsGivenAndLeavesTheRestOpen) {
   EXPECT_EQ(canonical("rings(count=2, parts=4)"), "rings(parts=4, count=2)");
   EXPECT_EQ(canonical("flat(engine=sm,zero_copy,  load )"), "flat(load, zero_copy, engine=sm)");
   EXPECT_EQ(canonical("hierarchical_ring(parts=2, 8)"), "hierarchical_ring(8, parts=2)");
+  EXPECT_EQ(parse_spec("rabenseifner(4x2, near_first)", Collective::kAllReduce),
+            (AlgorithmSpec{.name = "rabenseifner", .factors = {4, 2}, .order = Order::kNearFirst}));
+  EXPECT_EQ(canonical("binomial(radix=4,store)", Collective::kReduce), "binomial(store, radix=4)");
 }
 
 TEST(Spec, UnderstandsTheFormsOfRelease01) {
@@ -59,6 +62,8 @@ TEST(Spec, RefusesWhatTheAlgorithmDoesNotUse) {
   expect_refused("rings(count=0)", kReduction, "not a positive number");
   expect_refused("one_shot(zero_copy)", kReduction, "passes everything through the library's memory");
   expect_refused("ring(engine=copy)", kReduction, "cannot choose one");
+  expect_refused("ring(near_first)", kReduction, "takes partners in one order only");
+  expect_refused("ring(radix=3)", kReduction, "no tree that it could be for; ring takes");
   expect_refused("flat(store)", Collective::kBarrier, "a barrier, which moves nothing");
 }
 
@@ -75,6 +80,7 @@ TEST(Spec, RefusesWhatCannotBeRead) {
   }
   expect_refused("flat(load, store)", Collective::kAllReduce, "two directions");
   expect_refused("push(load)", Collective::kAllReduce, "two directions");
+  expect_refused("rabenseifner(far_first, near_first)", Collective::kAllReduce, "two orders");
   expect_refused("hierarchical_ring(4x2, 2x4)", Collective::kAllReduce, "factors twice");
   expect_refused("flat(engine=net)", Collective::kAllReduce, "'net', which is not an engine");
   expect_refused("pull(cpu)", Collective::kAllReduce, "'cpu', which is not an engine");
@@ -116,6 +122,10 @@ TEST(Spec, ResolvesWhatIsOpen) {
   EXPECT_EQ(resolved("flat(parts=2)", Collective::kAllReduce, Engine::kSm), "flat(store, parts=2)");
   EXPECT_EQ(resolved("chain(parts=3)", Collective::kReduce, Engine::kCpu), "chain(load, parts=3)");
   EXPECT_EQ(resolved("chain(parts=3)", Collective::kReduce, Engine::kSm), "chain(store, parts=3)");
+  EXPECT_EQ(resolved("rabenseifner", Collective::kAllReduce, Engine::kCpu), "rabenseifner(far_first)");
+  EXPECT_EQ(resolved("rabenseifner(4, near_first)", Collective::kAllReduce, Engine::kCpu),
+            "rabenseifner(4, near_first)");
+  EXPECT_EQ(resolved("binomial(radix=3)", Collective::kBroadcast, Engine::kCpu), "binomial(load, radix=3)");
   EXPECT_EQ(resolved("pull", Collective::kAllGather, Engine::kSm), "flat(load, zero_copy, engine=copy)");
   EXPECT_EQ(resolved("pull(sm)", Collective::kAllGather, Engine::kSm), "flat(load, zero_copy, engine=sm)");
   EXPECT_EQ(resolved("pull", Collective::kAllGather, Engine::kCpu), "flat(load, zero_copy)");

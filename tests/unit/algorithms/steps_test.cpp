@@ -4,7 +4,9 @@
 #include <deque>
 
 #include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/doubling.hpp"
 #include "algorithms/steps/exchange.hpp"
+#include "algorithms/steps/halving.hpp"
 #include "algorithms/steps/ring.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "unit/algorithms/plans.hpp"
@@ -86,7 +88,7 @@ TEST_P(TwoLevels, TreesAroundAnExchange) {
   HeldByRank sums(kRanks);
   for (int group = 0; group < kGroups; ++group) {
     const Tree& tree = trees.emplace_back(group * kMembers, kRanks);
-    add_binomial(trees.back(), group_of(group));
+    add_knomial(trees.back(), group_of(group));
     sums[tree.root()] = {{builder.take_scratch(tree.root(), kGroups)}};
     reduce_along(builder, carrier, tree, shape, all_inputs(kRanks), sums[tree.root()][0]);
     heads.push_back(shape.queue(0, tree.root()));
@@ -98,6 +100,77 @@ TEST_P(TwoLevels, TreesAroundAnExchange) {
   for (const Tree& tree : trees) broadcast_along(builder, carrier, tree, shape, {output_of(tree.root())});
   const VerifiedPlan plan = verify(builder.finish());
   EXPECT_EQ(plan.report().steps, 2 + 2 + 2);
+}
+
+// Groups halve. Ranks with the same position in their groups then combine the piece that they have, by recursive
+// doubling or by halving it further, over a number of groups that is no power of two.
+TEST_P(TwoLevels, HalvingAroundDoublingAndHalving) {
+  for (const bool doubles : {true, false}) {
+    for (const Order order : {Order::kFarFirst, Order::kNearFirst}) {
+      PlanBuilder builder = builder_of(kMembers * kGroups);
+      const std::vector<int> node_of = nodes();
+      Carrier carrier(builder, node_of);
+      const std::vector<QueueId> queues = add_a_queue_a_rank(builder);
+      HeldByRank held = all_inputs(kRanks), outputs(kRanks);
+      for (int rank = 0; rank < kRanks; ++rank) outputs[rank] = {{output_of(rank)}};
+      std::deque<HalvingSteps> outer;
+      for (int group = 0; group < kGroups; ++group) {
+        HalvingSteps::Shape shape;
+        for (const int rank : group_of(group)) shape.queues.push_back(queues[rank]);
+        shape.factors = core_factors({}, kMembers);
+        shape.order = order;
+        shape.piece_chunks = kGroups;
+        outer.emplace_back(builder, carrier, shape).reduce_scatter(held);
+        outer.back().settle();
+      }
+      for (int x = 0; x < kMembers; ++x) {
+        std::vector<QueueId> members;
+        for (int group = 0; group < kGroups; ++group) members.push_back(queues[group * kMembers + x]);
+        const ChunkRange piece = outer[0].piece_of(x);
+        if (doubles) {
+          DoublingSteps(builder, carrier, {.queues = members, .range = piece}).all_reduce(held, to_outputs());
+          continue;
+        }
+        HalvingSteps::Shape shape{.queues = members, .factors = core_factors({}, kGroups)};
+        shape.first_chunk = piece.first;
+        HalvingSteps inner(builder, carrier, shape);
+        inner.reduce_scatter(held);
+        inner.all_gather(held, to_outputs());
+      }
+      for (HalvingSteps& it : outer) it.all_gather(outputs, to_outputs());
+      const VerifiedPlan plan = verify(builder.finish());
+      EXPECT_LE(plan.report().steps, 2 + (doubles ? 2 : 2 * 2) + 2);
+    }
+  }
+}
+
+// The same the other way round: the outer level has three queues, one of them extra, which also gets a piece.
+TEST_P(TwoLevels, HalvingOfThreeAroundRings) {
+  PlanBuilder builder = builder_of(kMembers * kGroups);
+  const std::vector<int> node_of = nodes();
+  Carrier carrier(builder, node_of);
+  const std::vector<QueueId> queues = add_a_queue_a_rank(builder);
+  HeldByRank held = all_inputs(kRanks), outputs(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) outputs[rank] = {{output_of(rank)}};
+  std::deque<HalvingSteps> outer;
+  for (int x = 0; x < kMembers; ++x) {
+    HalvingSteps::Shape shape;
+    for (int group = 0; group < kGroups; ++group) shape.queues.push_back(queues[group * kMembers + x]);
+    shape.factors = core_factors({}, kGroups);
+    shape.piece_chunks = kMembers;
+    outer.emplace_back(builder, carrier, shape).reduce_scatter(held);
+    outer.back().settle();
+  }
+  for (int group = 0; group < kGroups; ++group) {
+    RingSteps::Shape shape;
+    for (const int rank : group_of(group)) shape.queues.push_back(queues[rank]);
+    shape.first_chunk = outer[0].piece_of(group).first;
+    RingSteps ring(builder, carrier, shape);
+    ring.reduce_scatter(held);
+    ring.all_gather(held, to_outputs());
+  }
+  for (HalvingSteps& it : outer) it.all_gather(outputs, to_outputs());
+  EXPECT_NO_THROW(verify(builder.finish()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, TwoLevels,

@@ -22,7 +22,7 @@ TEST(Tree, BinomialOfEight) {
   Tree tree(0, 8);
   std::vector<int> ranks(8);
   std::iota(ranks.begin(), ranks.end(), 0);
-  add_binomial(tree, ranks);
+  add_knomial(tree, ranks);
   EXPECT_EQ(tree.parent, (std::vector{-1, 0, 0, 2, 0, 4, 4, 6}));
   EXPECT_EQ(tree.children[0], (std::vector{4, 2, 1}));  // the largest subtree first
   EXPECT_EQ(tree.children[4], (std::vector{6, 5}));
@@ -34,7 +34,7 @@ TEST(Tree, BinomialOfAnySize) {
     std::vector<int> names(ranks);
     std::iota(names.begin(), names.end(), 0);
     Tree tree(0, ranks);
-    add_binomial(tree, names);
+    add_knomial(tree, names);
     std::vector<bool> reached(ranks, false);
     reached[0] = true;
     for (size_t i = 1; i < tree.order.size(); ++i) {
@@ -43,6 +43,48 @@ TEST(Tree, BinomialOfAnySize) {
       reached[tree.order[i]] = true;
     }
     EXPECT_EQ(std::count(reached.begin(), reached.end(), true), ranks);
+  }
+}
+
+TEST(Tree, KnomialOfNine) {
+  Tree tree(0, 9);
+  std::vector<int> ranks(9);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  add_knomial(tree, ranks, 3);
+  EXPECT_EQ(tree.parent, (std::vector{-1, 0, 0, 0, 3, 3, 0, 6, 6}));
+  EXPECT_EQ(tree.children[0], (std::vector{3, 6, 1, 2}));  // the largest subtrees first
+}
+
+// ceil(log_k p) rounds, in each of which a rank gives the message to k-1 others (AWA-14).
+TEST(Knomial, RoundsOfEveryRadix) {
+  for (int radix = 2; radix <= 8; ++radix) {
+    for (int ranks = 1; ranks <= 33; ++ranks) {
+      int rounds = 0;
+      for (int reached = 1; reached < ranks; reached *= radix) ++rounds;
+      for (const Collective collective :
+           {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter}) {
+        AlgorithmArguments arguments = tree_of(ranks, collective, ranks / 2);
+        arguments.radix = radix;
+        const VerifiedPlan plan = test::verified("binomial", arguments);
+        EXPECT_LE(plan.report().steps, rounds);
+        if (collective != Collective::kBroadcast) continue;
+        size_t children = 0;
+        for (const Traffic& it : plan.report().traffic) children += it.from.rank == ranks / 2 ? it.chunks : 0;
+        EXPECT_LE(children, static_cast<size_t>(rounds) * (radix - 1));
+        if (ranks == radix * radix) {
+          EXPECT_EQ(children, 2U * (radix - 1));
+          EXPECT_EQ(plan.report().steps, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST(Knomial, RefusesARadixBeyondItsRange) {
+  for (const int radix : {1, 9, -2}) {
+    AlgorithmArguments arguments = tree_of(8, Collective::kReduce);
+    arguments.radix = radix;
+    test::expect_invalid([&] { make_plan("binomial", arguments); }, "is not from 2 to 8");
   }
 }
 
