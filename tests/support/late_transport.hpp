@@ -112,7 +112,10 @@ class LateNetwork {
       auto& arriving = own().arriving;
       const auto sent = std::ranges::find(arriving, awaited.tag, &Sent::tag);
       if (sent == arriving.end()) return false;
-      std::memcpy(awaited.data, sent->data, std::min(awaited.bytes, sent->bytes));
+      // Empty messages may have no memory.
+      if (const size_t bytes = std::min(awaited.bytes, sent->bytes); bytes > 0) {
+        std::memcpy(awaited.data, sent->data, bytes);
+      }
       awaited.request->bytes = sent->bytes;
       awaited.request->state = sent->bytes > awaited.bytes ? NetRequest::State::kTruncated : NetRequest::State::kDone;
       network_.ends_[sent->from].over.push_back(sent->request);
