@@ -2,8 +2,8 @@
 """Checks every file that is, or would be, committed: what linters do not see.
 
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
-C++ files begin by saying what they are, and a class of src/ has its name alone; links of Markdown pages lead somewhere,
-and so does what names a page of docs/. Long pages and long lines of prose are warned of. Prints one line
+C++ files begin by saying what they are, a class of src/ has its name alone, and so has a constant of its folder; links
+of Markdown pages lead somewhere, and so does what names a page of docs/. Long pages and long lines of prose are warned of. Prints one line
 `file:line: what is wrong` a problem and exits with 1 if there was any.
 """
 
@@ -49,6 +49,9 @@ CLASS = re.compile(
     r"(?:alignas\([^)]*\) )?([A-Z]\w*)(?: final)?\s*(?::(?!:)|\{)",
     re.MULTILINE,
 )
+
+# A constant of one file, in its anonymous namespace.
+CONSTANT = re.compile(r"^(?:static )?const(?:expr)? [\w:<>, ]+[&*]? ?(k[A-Z]\w*)", re.MULTILINE)
 
 
 class Findings(NamedTuple):
@@ -186,6 +189,21 @@ def check_class_names(texts: dict[str, str]) -> list[str]:
     return errors
 
 
+def check_constants(texts: dict[str, str]) -> list[str]:
+    """Errors of constants that two .cpp files of a folder of src/ have: sanitizers compile several as one."""
+    first: dict[tuple[str, str], str] = {}
+    errors = []
+    for name, text in texts.items():
+        if not name.startswith("src/") or not name.endswith(".cpp"):
+            continue
+        for found in CONSTANT.finditer(text):
+            place = f"{name}:{line_of(text, found.start(1))}"
+            other = first.setdefault((posixpath.dirname(name), found[1]), place)
+            if other != place:
+                errors.append(f"{place}: {found[1]} is also in {other}: share it or rename one")
+    return errors
+
+
 def texts_of(root: Path, files: list[Path]) -> dict[str, str]:
     return {path.as_posix(): (root / path).read_text(encoding="utf-8", errors="replace") for path in files}
 
@@ -203,7 +221,7 @@ def main() -> int:
     findings = [check_file(root, path) for path in files]
     texts = texts_of(root, files)
     errors = [line for finding in findings for line in finding.errors]
-    errors += check_links(texts) + check_class_names(texts)
+    errors += check_links(texts) + check_class_names(texts) + check_constants(texts)
     for line in [line for finding in findings for line in finding.warnings] + errors:
         print(line)
     print(f"check_tree: {len(files)} files, {len(errors)} problems")

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/figures.hpp"
 #include "model/link_load.hpp"
+#include "model/units.hpp"
 
 namespace plait {
 namespace {
@@ -87,7 +88,7 @@ class Explanation {
       ++sum.all;
       sum.used += used(link);
       sum.bytes += load_.bytes[link][0] + load_.bytes[link][1];
-      sum.capacity += 2 * topology_.links[link].gbps * 1e9 * load_.busiest_seconds;
+      sum.capacity += 2 * topology_.links[link].gbps * kBytesPerGb * load_.busiest_seconds;
     }
     std::string text =
         "by kind   of link, both directions: bytes over those of the message, and use while the busiest is busy\n";
@@ -110,7 +111,7 @@ class Explanation {
       }
     }
     const auto share = [&](const DirectedLink& hop) {
-      return bytes(hop) / (gbps(hop.link) * 1e9) / load_.busiest_seconds;
+      return bytes(hop) / (gbps(hop.link) * kBytesPerGb) / load_.busiest_seconds;
     };
     std::stable_sort(hops.begin(), hops.end(),
                      [&](const auto& a, const auto& b) { return share(a) > share(b) * (1 + 1e-9); });

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "model/closed_forms/ueno_yokota.hpp"
+#include "model/units.hpp"
 
 namespace plait {
 namespace {
-
-constexpr double kBytesPerGb = 1e9;
 
 // What a step's message of so many bytes gets, seconds for each byte. Memory may be narrower than links.
 double seconds_per_byte(double step_bytes, const RingLayer& layer, const Costs& costs) {

@@ -10,12 +10,11 @@
 #include "base/error.hpp"
 #include "model/plan_cost.hpp"
 #include "model/routes.hpp"
+#include "model/units.hpp"
 #include "plan/conditions.hpp"
 
 namespace plait {
 namespace {
-
-constexpr double kBytesPerGb = 1e9;
 
 void find_busiest(const Topology& topology, LinkLoad& load) {
   for (size_t link = 0; link < topology.links.size(); ++link) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/units.hpp"
 #include "plan/conditions.hpp"
 #include "plan/form.hpp"
 
@@ -71,7 +72,7 @@ CostCurve PlanModel::curve(const Costs& costs, FlagPlace flags) const {
   CostCurve curve;
   curve.add({costs.launch_seconds, load_.busiest_seconds * steps.link_share});
   if (moves_data_ && costs.memory_gbps > 0) {
-    curve.add({costs.launch_seconds, memory_bytes_ / (costs.memory_gbps * 1e9)});
+    curve.add({costs.launch_seconds, memory_bytes_ / (costs.memory_gbps * kBytesPerGb)});
   }
   // Between two of these sizes the critical path is one of theirs, or hardly longer.
   for (const double bytes : {0.0, 1e3, 3e4, 3e5, 3e6, 1e8, std::numeric_limits<double>::infinity()}) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/link_load.hpp"
+#include "model/units.hpp"
 
 namespace plait {
 
@@ -28,7 +29,6 @@ const Routes::Connection& Routes::connection(int from, int to) {
   } else if (from != to) {
     made.paths = carrying_paths(topology_, finder_, from, to);
   }
-  constexpr double kBytesPerGb = 1e9;
   double gbps = 0;
   for (const Path& path : made.paths) gbps += path.gbps;
   if (!made.paths.empty()) made.seconds_per_byte = 1 / (gbps * kBytesPerGb);

@@ -9,7 +9,7 @@
 namespace plait {
 namespace {
 
-constexpr int kMaxNodes = 1 << 16;
+constexpr int kMaxCopies = 1 << 16;
 
 int add_switch(Topology& topology, int number, const char* model) {
   Device device;
@@ -60,8 +60,8 @@ void join_nodes(Topology& topology) {
 }
 
 Topology replicate(const Topology& machine, int nodes) {
-  if (nodes < 1 || nodes > kMaxNodes) {
-    fail(ErrorCode::kInvalidArgument, "replicate: nodes must be from 1 to ", kMaxNodes, ", not ", nodes);
+  if (nodes < 1 || nodes > kMaxCopies) {
+    fail(ErrorCode::kInvalidArgument, "replicate: nodes must be from 1 to ", kMaxCopies, ", not ", nodes);
   }
   if (nodes == 1) return machine;
   if (machine.nodes != 1) {

@@ -132,6 +132,23 @@ def test_class_with_the_name_of_another_is_found(check_tree, text, is_found):
     assert check_tree.check_class_names({"src/a.hpp": texts["src/a.hpp"], "tests/c.cpp": text}) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("constexpr double kLimit = 1;\n", True),
+        ("const std::map<int, std::string> kLimit = {};\n", True),
+        ("constexpr double kLimits = 1;\n", False),
+        ("  constexpr double kLimit = 1;\n", False),
+        ("int used = kLimit;\n", False),
+    ],
+)
+def test_constant_that_two_files_of_a_folder_have_is_found(check_tree, text, is_found):
+    texts = {"src/a/one.cpp": "constexpr int kLimit = 1;\n", "src/a/two.cpp": text}
+    error = "src/a/two.cpp:1: kLimit is also in src/a/one.cpp:1: share it or rename one"
+    assert check_tree.check_constants(texts) == ([error] if is_found else [])
+    assert check_tree.check_constants({"src/a/one.cpp": texts["src/a/one.cpp"], "src/b/two.cpp": text}) == []
+
+
 LONG_LINE = "word " * 24 + "words"
 MANY_WORDS = "some words more\n" * 401
 

@@ -10,11 +10,10 @@
 
 #include "base/error.hpp"
 #include "model/simulator/fluid.hpp"
+#include "model/units.hpp"
 
 namespace plait {
 namespace {
-
-constexpr double kBytesPerGigabyte = 1e9;
 
 class Simulator {
  public:
@@ -235,7 +234,7 @@ SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topolo
                                    FlagPlace flags)
     : half_bytes(costs.half_bytes), steps(step_costs(costs, flags)), launch_seconds(costs.launch_seconds) {
   for (const SimulatedResource& it : program.resources) {
-    bytes_per_second.push_back(gbps_of(it, topology, steps, costs) * kBytesPerGigabyte);
+    bytes_per_second.push_back(gbps_of(it, topology, steps, costs) * kBytesPerGb);
   }
 }
 
