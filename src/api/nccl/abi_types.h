@@ -72,6 +72,7 @@ typedef struct ncclConfig {
   unsigned int magic;
   unsigned int version;
   int blocking;  // 0: calls may return ncclInProgress; anything else: they do not
+  int cga_cluster_size, min_ctas, max_ctas;  // INT_MIN: as NCCL likes
 } ncclConfig_t;
 
 typedef struct ncclCollConfig ncclCollConfig_t;
