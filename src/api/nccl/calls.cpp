@@ -2,8 +2,8 @@
 #include <exception>
 #include <nccl_functions.hpp>
 
-#include "api/nccl/call_group.hpp"
 #include "api/nccl/drop_in.hpp"
+#include "api/nccl/kept_calls.hpp"
 #include "api/nccl/perform.hpp"
 #include "api/nccl/side_table.hpp"
 
@@ -21,7 +21,7 @@ ncclResult_t route_known(Companion& companion, plaitComm_t comm, const NcclCall&
   plaitRedOp_t op = plaitSum;
   const char* why = companion.why_forwarded(call, op);
   if (DropIn::of_this_process().notices().shows_calls()) log_call(companion, call, why);
-  if (thread_state.depth > 0) return CallGroup::of_this_thread().add(companion, call, op, why);
+  if (thread_state.depth > 0) return KeptCalls::of_this_thread().add(companion, call, op, why);
   return why == nullptr ? perform(comm, call, op) : forward(call);
 }
 
@@ -113,12 +113,12 @@ ncclResult_t watched::ncclGroupStart() {
 ncclResult_t watched::ncclGroupEnd() {
   if (is_inside_nccl() || thread_state.depth == 0) return real::ncclGroupEnd();
   const bool is_outermost = --thread_state.depth == 0;
-  CallGroup* group = is_outermost ? thread_state.group : nullptr;
+  KeptCalls* group = is_outermost ? thread_state.group : nullptr;
   if (group == nullptr) return real::ncclGroupEnd();
   const ncclResult_t by_plait = group->perform_all();
   const ncclResult_t by_nccl = real::ncclGroupEnd();
   group->finish_joining(by_nccl);
-  CallGroup::drop_of_this_thread();
+  KeptCalls::drop_of_this_thread();
   return by_plait != ncclSuccess ? by_plait : by_nccl;
 }
 
@@ -128,7 +128,7 @@ ncclResult_t watched::ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   const bool is_outermost = --thread_state.depth == 0;
   if (is_outermost && thread_state.group != nullptr) {
     thread_state.group->hand_over(nullptr);
-    CallGroup::drop_of_this_thread();
+    KeptCalls::drop_of_this_thread();
   }
   return real::ncclGroupSimulateEnd(info);
 }
@@ -142,9 +142,8 @@ ncclResult_t watched::ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, nc
   if (result != ncclSuccess || plait == nullptr || element_bytes(type) == 0) return result;
   const PlaitLibrary& library = DropIn::of_this_process().plait();
   plaitRedOp_t ours = plaitSum;
-  const plaitResult_t made =
-      library.RedOpCreatePreMulSum(&ours, scalar, static_cast<plaitDataType_t>(type),
-                                   static_cast<plaitScalarResidence_t>(residence), plait);
+  const plaitResult_t made = library.RedOpCreatePreMulSum(&ours, scalar, static_cast<plaitDataType_t>(type),
+                                                          static_cast<plaitScalarResidence_t>(residence), plait);
   // Plait refuses on all ranks alike, or for want of memory. Calls with the operation then go to NCCL.
   if (made == plaitSuccess) companion->add_premul(*op, {type, ours});
   return result;

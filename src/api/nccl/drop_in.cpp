@@ -61,10 +61,9 @@ void DropIn::introduce() const {
     notices_.log().error(real_.error());
     return;
   }
-  const char* what = setting_.mode == TakeMode::kNone ? "it takes over none"
-                     : setting_.mode == TakeMode::kAll
-                         ? "it takes over all that Plait can perform"
-                         : "it takes over those at which Plait was measured to be faster";
+  const char* what = setting_.mode == TakeMode::kNone  ? "it takes over none"
+                     : setting_.mode == TakeMode::kAll ? "it takes over all that Plait can perform"
+                                                       : "it takes over those at which Plait was measured to be faster";
   notices_.say(join(own_path(), " (Plait " PLAIT_VERSION_TEXT ") stands in for NCCL and passes calls on to NCCL ",
                     real_.version_text(), " (", real_.path(), "); ", what, " (PLAIT_NCCL_TAKE=", setting_.text(), ")"));
 }

@@ -1,4 +1,5 @@
-// Making Plait's communicator beside NCCL's: all ranks vote whether they would take calls over, make it, and vote again.
+// Making Plait's communicator beside NCCL's: all ranks vote whether they would take calls over, make it, and vote
+// again.
 #include "api/nccl/joining.hpp"
 
 #include <unistd.h>
@@ -16,12 +17,12 @@
 namespace plait::nccl {
 namespace {
 
-constexpr int kMostRanks = 16;             // of Plait's communicators on GPUs
+constexpr int kMostRanks = 16;                  // of Plait's communicators on GPUs
 constexpr double kWeekSeconds = 7 * 24 * 3600;  // NCCL would wait for ever
 
 // Variables by which a user tells NCCL how to work, and of which Plait knows nothing.
-constexpr const char* kOrders[] = {"NCCL_ALGO",     "NCCL_PROTO",      "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL",
-                                   "NCCL_MAX_CTAS", "NCCL_SHM_DISABLE"};
+constexpr const char* kOrders[] = {"NCCL_ALGO",      "NCCL_PROTO",    "NCCL_P2P_DISABLE",
+                                   "NCCL_P2P_LEVEL", "NCCL_MAX_CTAS", "NCCL_SHM_DISABLE"};
 
 struct Terms {
   std::string objection;  // empty: there is none
@@ -33,10 +34,11 @@ struct Terms {
 std::string objection_to_table(const DropIn& drop_in, const Terms& terms, int ranks) {
   const bool has_graphs = drop_in.setting().graphs;
   if (terms.table == nullptr) return join("no wins were measured on ", ranks, " x ", terms.gpu);
-  const bool may_use_nvls = drop_in.variable("NCCL_NVLS_ENABLE") != "0" &&
-                            CudaDriver::of_this_process().has_multicast(terms.device);
+  const bool may_use_nvls =
+      drop_in.variable("NCCL_NVLS_ENABLE") != "0" && CudaDriver::of_this_process().has_multicast(terms.device);
   if (may_use_nvls && !terms.table->has_nvls()) {
-    return join("the wins of ", terms.table->name(), " were measured without NVLS, which NCCL may use here, unless "
+    return join("the wins of ", terms.table->name(),
+                " were measured without NVLS, which NCCL may use here, unless "
                 "NCCL_NVLS_ENABLE=0");
   }
   if (terms.table->collectives(false) == "nothing" && !has_graphs) {
@@ -134,7 +136,8 @@ bool is_plain(const ncclConfig_t* config) {
   constexpr unsigned kMagic = 0xcafebeef;
   if (config == nullptr) return true;
   if (config->size < sizeof(ncclConfig_t) || config->magic != kMagic) return false;
-  const bool is_open = config->cga_cluster_size == INT_MIN && config->min_ctas == INT_MIN && config->max_ctas == INT_MIN;
+  const bool is_open =
+      config->cga_cluster_size == INT_MIN && config->min_ctas == INT_MIN && config->max_ctas == INT_MIN;
   return config->blocking != 0 && is_open;
 }
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "api/nccl/call_group.hpp"
 #include "api/nccl/drop_in.hpp"
 #include "api/nccl/joining.hpp"
+#include "api/nccl/kept_calls.hpp"
 #include "api/nccl/perform.hpp"
 #include "api/nccl/side_table.hpp"
 #include "base/error.hpp"
@@ -32,7 +32,7 @@ ncclResult_t go_on(std::unique_ptr<Joining> joining, ncclResult_t result, ncclCo
     return result;
   }
   try {
-    CallGroup::of_this_thread().add_joining(std::move(joining), comm, rank, ranks);
+    KeptCalls::of_this_thread().add_joining(std::move(joining), comm, rank, ranks);
   } catch (const std::exception&) {
     // No memory: the door shuts.
   }
@@ -75,7 +75,7 @@ Companion* companion_of(ncclComm_t comm) {
 
 // Ends Plait's communicator before NCCL's, so that no kernel of it is left waiting. What Plait says of it is logged:
 // NCCL's result is the caller's.
-void end_plait(Companion& companion, Ending PlaitLibrary::*end) {
+void end_plait(Companion& companion, Ending PlaitLibrary::* end) {
   plaitComm_t comm = companion.take_plait();
   if (comm == nullptr) return;
   const PlaitLibrary& plait = DropIn::of_this_process().plait();
@@ -129,8 +129,9 @@ ncclResult_t watched::ncclCommShrink(ncclComm_t comm, int* excluded, int exclude
   Companion* parent = companion_of(comm);
   std::unique_ptr<Joining> joining;
   if (parent != nullptr && excluded != nullptr) {
+    const int number = parent->next_shrink();
     joining = begin_child(*parent, config, [&] {
-      std::string what = join("shrink ", parent->next_shrink());
+      std::string what = join("shrink ", number);
       std::vector<int> sorted(excluded, excluded + std::max(0, excluded_count));
       std::ranges::sort(sorted);
       for (const int rank : sorted) what += join(' ', rank);
@@ -190,10 +191,10 @@ ncclResult_t watched::ncclCommWindowRegister(ncclComm_t comm, void* memory, size
 
 ncclResult_t watched::ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const ncclResult_t result = real::ncclCommGetAsyncError(comm, error);
-  if (result != ncclSuccess || error == nullptr || *error != ncclSuccess) return result;
   const Companion* companion = companion_of(comm);
   plaitComm_t plait = companion == nullptr ? nullptr : companion->plait();
-  if (plait == nullptr) return result;
+  const bool may_ask = plait != nullptr && result == ncclSuccess && error != nullptr && *error == ncclSuccess;
+  if (!may_ask) return result;
   plaitResult_t ours = plaitSuccess;
   const plaitResult_t asked = DropIn::of_this_process().plait().CommGetAsyncError(plait, &ours);
   // The handle may have ended under this thread.

@@ -1,9 +1,10 @@
 // Where ranks of one new communicator find each other if they run with the drop-in on one host, apart from NCCL.
 //
 // A rank opens its door, a socket at a name that follows from what identifies the communicator, before it calls NCCL to
-// make it. NCCL returns to no rank before all ranks have called. So a rank to which NCCL has returned sees at one glance
-// who is here: a door that is not open belongs to a rank of another host, or to one that has no drop-in or does not
-// want to take over. Nobody waits for those. Only ranks that are here are waited for, and not longer than `seconds`.
+// make it. NCCL returns to no rank before all ranks have called. So a rank to which NCCL has returned sees at one
+// glance who is here: a door that is not open belongs to a rank of another host, or to one that has no drop-in or does
+// not want to take over. Nobody waits for those. Only ranks that are here are waited for, and not longer than
+// `seconds`.
 #pragma once
 
 #include <optional>

@@ -7,7 +7,18 @@
 
 namespace plait::nccl {
 
-enum class CallKind { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce, kAlltoAll, kGather, kScatter, kSend, kRecv };
+enum class CallKind {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kAlltoAll,
+  kGather,
+  kScatter,
+  kSend,
+  kRecv
+};
 inline constexpr int kCollectiveKinds = 8;  // the others are messages
 
 inline bool is_message(CallKind kind) { return static_cast<int>(kind) >= kCollectiveKinds; }

@@ -51,8 +51,8 @@ void* PlaitLibrary::open(const std::string& name) {
 
 void PlaitLibrary::find_calls(void* handle) {
   const char* missing = nullptr;
-#define PLAIT_NCCL_FIND(name)                                                       \
-  name = reinterpret_cast<decltype(name)>(dlsym(handle, "plait" #name));            \
+#define PLAIT_NCCL_FIND(name)                                            \
+  name = reinterpret_cast<decltype(name)>(dlsym(handle, "plait" #name)); \
   if (name == nullptr && missing == nullptr) missing = "plait" #name;
   PLAIT_NCCL_CALLS(PLAIT_NCCL_FIND)
 #undef PLAIT_NCCL_FIND

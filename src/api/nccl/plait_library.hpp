@@ -10,11 +10,11 @@
 namespace plait::nccl {
 
 // The functions that the drop-in calls.
-#define PLAIT_NCCL_CALLS(each)                                                                                       \
+#define PLAIT_NCCL_CALLS(each)                                                                                        \
   each(GetVersion) each(GetLastError) each(GetUniqueId) each(CommInitRankConfig) each(CommFinalize) each(CommDestroy) \
-  each(CommAbort) each(CommGetAsyncError) each(GroupStart) each(GroupEnd) each(AllReduce) each(AllGather)             \
-  each(ReduceScatter) each(Broadcast) each(Reduce) each(AlltoAll) each(Gather) each(Scatter) each(Send) each(Recv)    \
-  each(RedOpCreatePreMulSum) each(RedOpDestroy)
+      each(CommAbort) each(CommGetAsyncError) each(GroupStart) each(GroupEnd) each(AllReduce) each(AllGather)         \
+          each(ReduceScatter) each(Broadcast) each(Reduce) each(AlltoAll) each(Gather) each(Scatter) each(Send)       \
+              each(Recv) each(RedOpCreatePreMulSum) each(RedOpDestroy)
 
 class PlaitLibrary {
  public:

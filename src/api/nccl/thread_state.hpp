@@ -3,12 +3,12 @@
 
 namespace plait::nccl {
 
-class CallGroup;
+class KeptCalls;
 
 struct ThreadState {
   int inside = 0;              // calls of NCCL that this thread is in: NCCL calls functions of its own by name
   int depth = 0;               // of ncclGroupStart
-  CallGroup* group = nullptr;  // of the outermost ncclGroupStart, once it has something to keep
+  KeptCalls* group = nullptr;  // of the outermost ncclGroupStart, once it has something to keep
 };
 
 // No constructor and no destructor: calls come as long as the program runs.

@@ -31,10 +31,10 @@ using Reason = ShortText<256>;
 struct Vote {
   int32_t yes = 0;
   int32_t rank = -1;
-  int32_t process = 0;  // its number
-  int32_t version = 0;  // of Plait
-  ShortText<16> take;   // PLAIT_NCCL_TAKE
-  ShortText<64> gpu;    // its name
+  int32_t process = 0;   // its number
+  int32_t version = 0;   // of Plait
+  ShortText<16> take;    // PLAIT_NCCL_TAKE
+  ShortText<64> gpu;     // its name
   Sha256Digest table{};  // of wins
   Reason reason;         // of a no
   plaitUniqueId id{};    // rank 0's, for Plait's communicator

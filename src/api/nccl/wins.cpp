@@ -83,8 +83,8 @@ WinsTable WinsTable::parse(std::string_view text, const std::string& file) {
 }
 
 const WinsTable* WinsTable::choose(const std::vector<WinsTable>& tables, const std::string& gpu, int ranks) {
-  const auto found = std::ranges::find_if(
-      tables, [&](const WinsTable& table) { return table.gpu_ == gpu && table.ranks_ == ranks; });
+  const auto found =
+      std::ranges::find_if(tables, [&](const WinsTable& table) { return table.gpu_ == gpu && table.ranks_ == ranks; });
   return found == tables.end() ? nullptr : &*found;
 }
 

@@ -38,7 +38,9 @@ class WinsTable {
     int op;
     bool is_captured;
   };
-  std::vector<Win>& wins_of(CallKind kind, int type) { return wins_[static_cast<size_t>(kind)][static_cast<size_t>(type)]; }
+  std::vector<Win>& wins_of(CallKind kind, int type) {
+    return wins_[static_cast<size_t>(kind)][static_cast<size_t>(type)];
+  }
 
   std::string name_;
   std::string gpu_;

@@ -1,5 +1,5 @@
 // Keeping the calls of a group, and performing them.
-#include "api/nccl/call_group.hpp"
+#include "api/nccl/kept_calls.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -10,24 +10,24 @@
 
 namespace plait::nccl {
 
-CallGroup& CallGroup::of_this_thread() {
-  if (thread_state.group == nullptr) thread_state.group = new CallGroup;
+KeptCalls& KeptCalls::of_this_thread() {
+  if (thread_state.group == nullptr) thread_state.group = new KeptCalls;
   return *thread_state.group;
 }
 
-void CallGroup::drop_of_this_thread() noexcept {
+void KeptCalls::drop_of_this_thread() noexcept {
   delete thread_state.group;
   thread_state.group = nullptr;
 }
 
-CallGroup::Kept& CallGroup::kept_of(Companion& companion, bool are_messages) {
+KeptCalls::Kept& KeptCalls::kept_of(Companion& companion, bool are_messages) {
   for (Kept& kept : kept_) {
     if (kept.companion == &companion && kept.are_messages == are_messages) return kept;
   }
   return kept_.emplace_back(Kept{&companion, are_messages, false, {}});
 }
 
-ncclResult_t CallGroup::add(Companion& companion, const NcclCall& call, plaitRedOp_t op, const char* why) {
+ncclResult_t KeptCalls::add(Companion& companion, const NcclCall& call, plaitRedOp_t op, const char* why) {
   Kept& kept = kept_of(companion, is_message(call.kind));
   if (why == nullptr && !kept.goes_to_nccl) {
     kept.calls.push_back({call, op});
@@ -38,7 +38,7 @@ ncclResult_t CallGroup::add(Companion& companion, const NcclCall& call, plaitRed
   return before != ncclSuccess ? before : result;
 }
 
-ncclResult_t CallGroup::hand_over(Kept& kept) {
+ncclResult_t KeptCalls::hand_over(Kept& kept) {
   kept.goes_to_nccl = true;
   ncclResult_t first = ncclSuccess;
   for (const KeptCall& it : kept.calls) {
@@ -49,7 +49,7 @@ ncclResult_t CallGroup::hand_over(Kept& kept) {
   return first;
 }
 
-ncclResult_t CallGroup::hand_over(const Companion* companion) {
+ncclResult_t KeptCalls::hand_over(const Companion* companion) {
   ncclResult_t first = ncclSuccess;
   for (Kept& kept : kept_) {
     if (companion != nullptr && kept.companion != companion) continue;
@@ -59,7 +59,7 @@ ncclResult_t CallGroup::hand_over(const Companion* companion) {
   return first;
 }
 
-ncclResult_t CallGroup::perform_all() noexcept {
+ncclResult_t KeptCalls::perform_all() noexcept {
   size_t calls = 0;
   for (const Kept& kept : kept_) calls += kept.calls.size();
   if (calls == 0) return ncclSuccess;
@@ -78,13 +78,13 @@ ncclResult_t CallGroup::perform_all() noexcept {
   return first;
 }
 
-void CallGroup::add_joining(std::unique_ptr<Joining> joining, ncclComm_t* comm, int rank, int ranks) {
+void KeptCalls::add_joining(std::unique_ptr<Joining> joining, ncclComm_t* comm, int rank, int ranks) {
   pending_.push_back({std::move(joining), comm, rank, ranks});
   if (pending_.size() == 1) return;
   for (Pending& pending : pending_) pending.joining.reset();
 }
 
-void CallGroup::finish_joining(ncclResult_t result) noexcept {
+void KeptCalls::finish_joining(ncclResult_t result) noexcept {
   for (Pending& pending : pending_) {
     const bool is_made = result == ncclSuccess && pending.joining != nullptr;
     if (is_made) pending.joining->finish(*pending.comm, pending.rank, pending.ranks);

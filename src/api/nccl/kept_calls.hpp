@@ -12,10 +12,10 @@
 
 namespace plait::nccl {
 
-class CallGroup {
+class KeptCalls {
  public:
   // This thread's, made at its first use in a group.
-  static CallGroup& of_this_thread();
+  static KeptCalls& of_this_thread();
   static void drop_of_this_thread() noexcept;
 
   // A call that Plait would perform (`why` null), or that goes to NCCL.
