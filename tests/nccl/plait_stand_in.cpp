@@ -1,8 +1,9 @@
 // A stand-in for libplait.so behind the drop-in: every function writes down its call, and some fail when told to.
 //
-// PLAIT_STAND_IN_NO_INIT=RANK   plaitCommInitRankConfig fails on that rank
-// PLAIT_STAND_IN_HANG=RANK      plaitCommInitRankConfig never returns on that rank
-// PLAIT_STAND_IN_VERSION=CODE   what plaitGetVersion says
+// STAND_IN_PLAIT_NO_INIT=RANK   plaitCommInitRankConfig fails on that rank
+// STAND_IN_PLAIT_HANG=RANK      plaitCommInitRankConfig never returns on that rank
+// STAND_IN_PLAIT_DIE=RANK       plaitCommInitRankConfig ends the process of that rank
+// STAND_IN_PLAIT_VERSION=CODE   what plaitGetVersion says
 #include <unistd.h>
 
 #include <cstdlib>
@@ -53,7 +54,7 @@ PLAIT_API void plait_stand_in_set(int async, int calls) {
 }
 
 plaitResult_t plaitGetVersion(int* version) {
-  const char* told = std::getenv("PLAIT_STAND_IN_VERSION");
+  const char* told = std::getenv("STAND_IN_PLAIT_VERSION");
   *version = told != nullptr ? std::atoi(told) : PLAIT_VERSION_CODE;
   return plaitSuccess;
 }
@@ -68,8 +69,9 @@ plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int ranks, plaitUniqueI
                                       const plaitConfig_t* config) {
   *comm = nullptr;
   const bool has_id = std::strncmp(id.internal, "made by ", 8) == 0;
-  while (is_told("PLAIT_STAND_IN_HANG", rank)) pause();
-  if (!has_id || is_told("PLAIT_STAND_IN_NO_INIT", rank)) return plaitSystemError;
+  while (is_told("STAND_IN_PLAIT_HANG", rank)) pause();
+  if (is_told("STAND_IN_PLAIT_DIE", rank)) std::_Exit(9);
+  if (!has_id || is_told("STAND_IN_PLAIT_NO_INIT", rank)) return plaitSystemError;
   *comm = new plaitComm{rank, ranks, *config};
   note("init", rank, ranks, config->device, config->timeoutSeconds);
   return plaitSuccess;
@@ -125,6 +127,6 @@ plaitResult_t plaitRedOpCreatePreMulSum(plaitRedOp_t* op, void*, plaitDataType_t
   *op = static_cast<plaitRedOp_t>(++operations);
   return note("premul", comm->rank, type, residence);
 }
-plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm) { return note("drop_op", comm->rank, op); }
+plaitResult_t plaitRedOpDestroy(plaitRedOp_t op, plaitComm_t comm) { return note("drop_op", op, comm->rank); }
 
 }  // extern "C"

@@ -59,7 +59,8 @@ std::string nccl_calls() {
 std::string plait_calls() {
   static size_t seen = 0;
   void* library = plait();
-  return library == nullptr ? "" : news(find<const char*()>(library, "plait_stand_in_sequence")(), seen);
+  auto* sequence = library == nullptr ? nullptr : find<const char*()>(library, "plait_stand_in_sequence");
+  return sequence == nullptr ? "" : news(sequence(), seen);
 }
 
 long at(const Words& words, size_t index, long otherwise = 0) {

@@ -160,11 +160,12 @@ void Joining::finish(ncclComm_t comm, int rank, int ranks) noexcept {
     if (!SideTable::of_this_process().add(made.get())) return;
     Companion& companion = *made.release();  // the side table has it for good
     Verdict verdict;
-    const int members = meeting_.count_members();
-    if (members < ranks) {
-      verdict = Verdict::no(join(members, " of its ranks are on this host and may take over"));
-    } else {
+    // Ranks that look later may see fewer, as others have left by then.
+    const bool is_complete = meeting_.count_members() == ranks;
+    if (is_complete) {
       verdict = take_over(companion);
+    } else {
+      verdict = Verdict::no("not all of its ranks are on this host and may take over");
     }
     const char* what = verdict.yes != 0 ? " takes over " : " takes over nothing: ";
     notices.say(join("rank ", rank, " of ", ranks, ": Plait", what, verdict.reason.c_str()));

@@ -43,7 +43,10 @@ PlaitLibrary::PlaitLibrary(const Environment& environment, const std::string& ow
 // that the program has preloaded.
 void* PlaitLibrary::open(const std::string& name) {
   void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle != nullptr) return handle;
+  if (handle != nullptr) {
+    path_ = name;
+    return handle;
+  }
   const char* reason = dlerror();
   tried_ += join(tried_.empty() ? "" : "; ", reason != nullptr ? reason : name);
   return nullptr;
@@ -58,7 +61,7 @@ void PlaitLibrary::find_calls(void* handle) {
 #undef PLAIT_NCCL_FIND
   Dl_info info{};
   const bool is_known = GetVersion != nullptr && dladdr(reinterpret_cast<void*>(GetVersion), &info) != 0;
-  path_ = is_known && info.dli_fname != nullptr ? info.dli_fname : kPlait;
+  if (is_known && info.dli_fname != nullptr) path_ = info.dli_fname;
   if (missing != nullptr) {
     error_ = join(path_, " has no ", missing, ": it is not Plait, or another version of it");
   } else if (GetVersion(&version_) != plaitSuccess || !is_same_minor(version_)) {
