@@ -100,6 +100,16 @@ ncclResult_t init(const Words& w) {
   return ncclCommInitRank(&comms.back(), ranks, id_of(at(w, 0)), rank);
 }
 
+// Both ranks of a communicator, by threads of this process.
+ncclResult_t init_threads(const Words& w) {
+  comms.resize(comms.size() + 2);
+  chosen = comms.size() - 1;
+  std::thread first([&] { ncclCommInitRank(&comms[chosen - 1], 2, id_of(at(w, 0)), 0); });
+  const ncclResult_t result = ncclCommInitRank(&comms[chosen], 2, id_of(at(w, 0)), 1);
+  first.join();
+  return result;
+}
+
 // Another thread asks for errors while this one calls, as PyTorch's watchdog does.
 ncclResult_t watched_calls(const Words& w) {
   std::atomic<bool> is_over{false};
@@ -119,6 +129,7 @@ ncclResult_t watched_calls(const Words& w) {
 const std::map<std::string, std::function<ncclResult_t(const Words&)>> kCommands = {
     {"init", init},
     {"init_config", init_config},
+    {"init_threads", init_threads},
     {"init_scalable",
      [](const Words& w) {
        ncclUniqueId ids[2] = {id_of(at(w, 0)), id_of(at(w, 1))};
@@ -172,6 +183,10 @@ const std::map<std::string, std::function<ncclResult_t(const Words&)>> kCommands
     {"all_reduce",
      [](const Words& w) {
        return ncclAllReduce(memory, memory, count(w), type(w, 1), operation(w, 2), comm(), stream(w, 3));
+     }},
+    {"all_reduce_config",
+     [](const Words& w) {
+       return ncclAllReduceConfig(memory, memory, count(w), type(w, 1), operation(w, 2), comm(), nullptr, nullptr);
      }},
     {"all_gather",
      [](const Words& w) { return ncclAllGather(memory, memory, count(w), type(w, 1), comm(), stream(w, 2)); }},

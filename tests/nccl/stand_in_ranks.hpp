@@ -18,5 +18,7 @@ void answer(const char* function, ncclRedOp_t* op, void* scalar, ncclDataType_t 
             ncclComm_t comm);
 void answer(const char* function, void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
             cudaStream_t stream);
+void answer(const char* function, const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op,
+            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
 void answer(const char* function);
 void answer(const char* function, ncclSimInfo_t* info);

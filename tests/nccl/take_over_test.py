@@ -164,6 +164,14 @@ def test_calls_that_nccl_performs() -> None:
             assert rank.steps[1].nccl == ["ncclBcast", "ncclBroadcast"], rank
 
 
+def test_nccl_that_calls_itself() -> None:
+    """NCCL's functions may call each other by the names that the drop-in has; such calls stay NCCL's."""
+    done = run("init 1", f"all_reduce_config 4 {FLOAT32} {SUM}", REDUCE)
+    for rank in done:
+        assert rank.steps[1] == Step(SUCCESS, ["ncclAllReduceConfig", "ncclAllReduce"], []), rank
+    check_taken(done, step=2)
+
+
 def test_graphs() -> None:
     call = f"all_reduce 4 {FLOAT32} {SUM} {CAPTURED}"
     check_taken(run("init 1", call, PLAIT_NCCL_TAKE="all,graphs"))
@@ -312,6 +320,7 @@ def test_ranks_of_one_process() -> None:
     """Several communicators in one group, and several devices in one process, go to NCCL."""
     check_forwarded(run("start", "init 1", "init 2", "end", REDUCE), step=4)
     done = run("start", "init 1", "end", REDUCE, "destroy")
+    check_forwarded(run("init_threads 1", REDUCE, ranks=1, NCCL_DEBUG="INFO"), "are of one process")
     check_taken(done, step=3)
     assert all(rank.steps[4].plait == [f"destroy({number})"] for number, rank in enumerate(done))
 

@@ -27,8 +27,18 @@ bool SideTable::add(Companion* companion) {
 
 void SideTable::remove(const Companion* companion) {
   const std::lock_guard lock(mutex_);
-  for (auto& place : places_) {
-    if (place.load(std::memory_order_relaxed) == companion) place.store(removed(), std::memory_order_release);
+  for (size_t at = 0; at < kPlaces; ++at) {
+    if (places_[at].load(std::memory_order_relaxed) == companion) clear(at);
+  }
+}
+
+// Leaves a mark only where a search may have to go on: marks would fill the table in time.
+void SideTable::clear(size_t at) {
+  places_[at].store(removed(), std::memory_order_release);
+  const bool is_last = places_[(at + 1) % kPlaces].load(std::memory_order_relaxed) == nullptr;
+  for (; is_last && places_[at].load(std::memory_order_relaxed) == removed(); at = (at + kPlaces - 1) % kPlaces) {
+    places_[at].store(nullptr, std::memory_order_release);
+    --count_;
   }
 }
 

@@ -41,6 +41,8 @@ class SideTable {
   // Marks a place that was in use: searches go on past it.
   static Companion* removed() { return reinterpret_cast<Companion*>(uintptr_t{1}); }
 
+  void clear(size_t at);
+
   std::array<std::atomic<Companion*>, kPlaces> places_{};
   std::mutex mutex_;
   size_t count_ = 0;  // of companions and marks
