@@ -6,6 +6,7 @@ take_over_test.py DROP_IN NCCL PLAIT CUDA RANK_PROGRAM
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,17 @@ def read(output: str) -> list[Step]:
     return steps
 
 
+@contextlib.contextmanager
+def ended(ranks: Sequence[subprocess.Popen]) -> Iterator[None]:
+    """None of them is left behind."""
+    try:
+        yield
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+
+
 def run(
     *commands: str, ranks: int = 2, each: dict[int, dict[str, str]] | None = None, own: dict | None = None, **all_: str
 ) -> list[Rank]:
@@ -77,16 +89,9 @@ def run(
             start(rank, (own or {}).get(rank, commands), ranks, room, all_ | (each or {}).get(rank, {}))
             for rank in range(ranks)
         ]
-        done = []
-        for process in started:
-            try:
-                said, _ = process.communicate(timeout=60)
-            except subprocess.TimeoutExpired:
-                for other in started:
-                    other.kill()
-                raise
-            done.append(Rank(process.returncode, read(said), said))
-    return done
+        with ended(started):
+            said = [process.communicate(timeout=60)[0] for process in started]
+    return [Rank(process.returncode, read(text), text) for process, text in zip(started, said, strict=True)]
 
 
 def check_forwarded(done: list[Rank], why: str = "", step: int = 1) -> None:
@@ -306,14 +311,13 @@ def test_hung_ranks() -> None:
             variables = {"PLAIT_BOOTSTRAP_TIMEOUT_SEC": "0.3", variable: str(victim), "NCCL_DEBUG": "INFO"}
             with tempfile.TemporaryDirectory() as room:
                 ranks = [start(rank, ["init 1", REDUCE], 3, room, variables) for rank in range(3)]
-                for rank in set(range(3)) - {victim}:
-                    said, _ = ranks[rank].communicate(timeout=30)
-                    steps = read(said)
-                    assert steps[1].nccl == ["ncclAllReduce"] and not steps[1].plait, said
-                    assert sum(call.startswith("abort") for call in steps[0].plait) == aborts, said
-                    assert f"the rank at place {victim}" in said or "the rank at place 0 gives no" in said, said
-                ranks[victim].kill()
-                ranks[victim].communicate()
+                with ended(ranks):
+                    for rank in set(range(3)) - {victim}:
+                        said, _ = ranks[rank].communicate(timeout=30)
+                        steps = read(said)
+                        assert steps[1].nccl == ["ncclAllReduce"] and not steps[1].plait, said
+                        assert sum(call.startswith("abort") for call in steps[0].plait) == aborts, said
+                        assert f"the rank at place {victim}" in said or "the rank at place 0 gives no" in said, said
 
 
 def test_ranks_of_one_process() -> None:
