@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The drop-in takes calls over: ranks of one job, in front of stand-ins for NCCL, Plait and CUDA's driver.
 
-take_over_test.py DROP_IN NCCL PLAIT CUDA RANK_PROGRAM
+take_over_test.py DROP_IN BY_NAME NCCL PLAIT CUDA RANK_PROGRAM
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-DROP_IN, NCCL, PLAIT, CUDA, RANK_PROGRAM = sys.argv[1:]
+DROP_IN, BY_NAME, NCCL, PLAIT, CUDA, RANK_PROGRAM = sys.argv[1:]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("LD_", "NCCL_", "PLAIT_"))}
 SUCCESS, SYSTEM_ERROR, IN_PROGRESS, REMOTE_ERROR, TIMEOUT = 0, 2, 7, 6, 8
 INT8, FLOAT32, BFLOAT16 = 0, 7, 9
@@ -483,11 +483,21 @@ def test_what_is_said() -> None:
         assert "operation 77, root or peer -1: by NCCL, since the operation is unknown" in rank.said, rank.said
 
 
+def test_by_name() -> None:
+    """The form that has NCCL's name does the same."""
+    by_name = {"LD_PRELOAD": "unset", "LD_LIBRARY_PATH": str(Path(BY_NAME).parent), "PLAIT_NCCL_LIBRARY": NCCL}
+    done = run("init 1", REDUCE, "destroy", NCCL_DEBUG="INFO", **by_name)
+    check_taken(done)
+    assert all(BY_NAME in rank.said and NCCL in rank.said for rank in done), done
+
+
 def test_libplait_is_beside_the_drop_in() -> None:
-    """The real one, which has no CUDA here: it is found, and refuses on all ranks."""
-    done = run("init 1", REDUCE, NCCL_DEBUG="INFO", PLAIT_LIBRARY="unset")
-    check_forwarded(done, "CUDA")
-    assert not any("there is no libplait.so" in rank.said for rank in done), done
+    """The real one is found, and refuses on all ranks, since there is no CUDA."""
+    by_name = {"LD_PRELOAD": "unset", "LD_LIBRARY_PATH": str(Path(BY_NAME).parent), "PLAIT_NCCL_LIBRARY": NCCL}
+    for form in ({}, by_name):
+        done = run("init 1", REDUCE, NCCL_DEBUG="INFO", PLAIT_LIBRARY="unset", **form)
+        check_forwarded(done, "CUDA")
+        assert not any("there is no libplait.so" in rank.said for rank in done), done
 
 
 def main() -> int:

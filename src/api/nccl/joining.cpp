@@ -184,8 +184,7 @@ Verdict Joining::take_over(Companion& companion) {
     return first;
   }
   plaitComm_t made = make(drop_in, companion, terms.device, first.id, vote);
-  // Making it may take some so long, and let others wait for it.
-  Verdict second = meeting_.vote(vote, 2 * drop_in.vote_seconds());
+  Verdict second = meeting_.vote(vote, drop_in.vote_seconds());
   if (second.yes == 0) {
     if (made != nullptr) drop_in.plait().CommAbort(made);
     return second;

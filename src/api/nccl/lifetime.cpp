@@ -170,10 +170,13 @@ ncclResult_t watched::ncclCommAbort(ncclComm_t comm) {
   return real::ncclCommAbort(comm);
 }
 
-// Ends what is under way; the communicator can still be shrunk, so its companion stays.
+// Ends what is under way; the communicator can still be shrunk, so its companion stays. Older NCCL has no such
+// function.
 ncclResult_t watched::ncclCommRevoke(ncclComm_t comm, int flags) {
-  if (Companion* companion = companion_of(comm)) end_plait(*companion, &PlaitLibrary::CommAbort);
-  return real::ncclCommRevoke(comm, flags);
+  const ncclResult_t result = real::ncclCommRevoke(comm, flags);
+  Companion* companion = result == ncclSuccess ? companion_of(comm) : nullptr;
+  if (companion != nullptr) end_plait(*companion, &PlaitLibrary::CommAbort);
+  return result;
 }
 
 // NCCL performs calls on windows in ways of its own. All ranks register together, so all give up at the same call.

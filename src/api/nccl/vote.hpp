@@ -25,7 +25,7 @@ struct ShortText {
   friend bool operator==(const ShortText&, const ShortText&) = default;
 };
 
-using Reason = ShortText<256>;
+using Reason = ShortText<384>;
 
 // One rank's, sent as bytes to other processes of this host.
 struct Vote {

@@ -50,7 +50,7 @@ TEST(Vote, EveryDifferenceIsANo) {
 TEST(Vote, LongTextsAreCut) {
   Reason reason;
   reason.set(std::string(1000, 'a'));
-  EXPECT_EQ(std::string(reason.c_str()), std::string(255, 'a'));
+  EXPECT_EQ(std::string(reason.c_str()), std::string(383, 'a'));
   reason.set("b");
   EXPECT_EQ(std::string(reason.c_str()), "b");
 }
