@@ -157,7 +157,7 @@ def main() -> int:
             for name, tensor in plain[rank].items()
             if not torch.equal(tensor, found[rank][name])
         ]
-        expected = "takes over none" if take == "none" else "Plait takes over all collectives"
+        expected = "takes over none" if take == "none" else ") takes over all collectives"
         if expected not in said:
             different.append(f"the log does not say '{expected}': {said}")
         failures += len(different)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 DROP_IN, BY_NAME, NCCL, PLAIT, CUDA, RANK_PROGRAM = sys.argv[1:]
@@ -122,7 +125,7 @@ def test_take_over() -> None:
         said = [line for line in rank.said.splitlines() if line.startswith("plait: ")]
         assert len(said) == 2, said
         assert DROP_IN in said[0] and NCCL in said[0] and "PLAIT_NCCL_TAKE=all" in said[0]
-        assert "takes over all collectives and messages, but not in graphs" in said[1]
+        assert f"Plait ({PLAIT}) takes over all collectives and messages, but not in graphs" in said[1]
 
 
 def test_every_collective() -> None:
@@ -417,6 +420,45 @@ def test_two_communicators_in_a_group() -> None:
         assert done[0].steps[-2].nccl == ["ncclAllReduce"], done[0]
         assert done[1].steps[3].plait == ["all_reduce(1,1024,7,0)"], done[1]
         assert done[1].steps[5].nccl == ["ncclAllReduce"], done[1]
+
+
+def random_commands(random: Random) -> list[str]:
+    """Calls and groups on two communicators, with types, operations and sizes of which some are wins."""
+    commands, depth = ["init 1", "init 2", f"premul {FLOAT32}"], 0
+    for _ in range(40):
+        count = random.choice([0, 1, 16, 17, 64, 1000, 2048, 5000])
+        kind = random.choice([FLOAT32] * 6 + [INT8, BFLOAT16, 99])
+        op = random.choice([SUM] * 6 + [MAX, 1000, 77])
+        stream = random.choice([0, 0, 0, CAPTURED])
+        call = random.choice([f"all_reduce {count} {kind} {op} {stream}", f"all_gather {count} {kind} {stream}"])
+        commands.append(random.choice([call, call, call, f"use {random.randrange(2)}", "start", "end", "end"]))
+        depth += (commands[-1] == "start") - (commands[-1] == "end")
+        if depth < 0:
+            commands[-1], depth = call, 0
+    return [*commands, *["end"] * depth]
+
+
+def test_random_programs() -> None:
+    """All ranks decide alike, whatever they call, and each call is performed once."""
+    seed = int(os.environ.get("PLAIT_TEST_SEED") or secrets.randbits(32))
+    print(f"PLAIT_TEST_SEED={seed}", flush=True)
+    random, performed = Random(seed), Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for setting in ("wins", "wins,graphs", "all", "all,graphs") * 2:
+            commands = random_commands(random)
+            done = run(*commands, PLAIT_NCCL_TAKE=setting, PLAIT_NCCL_WINS=table(folder))
+            calls = [command.split()[0] for command in commands if command.startswith("all_")]
+            by_nccl = [[call for step in rank.steps for call in step.nccl if "Al" in call] for rank in done]
+            by_plait = [
+                [call.replace(f"({number},", "(") for step in rank.steps for call in step.plait if "all_" in call]
+                for number, rank in enumerate(done)
+            ]
+            assert by_nccl[0] == by_nccl[1] and by_plait[0] == by_plait[1], (setting, commands, done)
+            for kind, name in (("all_reduce", "ncclAllReduce"), ("all_gather", "ncclAllGather")):
+                taken = sum(call.startswith(kind) for call in by_plait[0])
+                assert calls.count(kind) == taken + by_nccl[0].count(name), (setting, commands, done)
+            performed += Counter(nccl=len(by_nccl[0]), plait=len(by_plait[0]))
+    assert min(performed.values()) > 10, (seed, performed)
 
 
 def test_premultiplied_sums() -> None:

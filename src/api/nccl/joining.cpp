@@ -155,7 +155,8 @@ std::unique_ptr<Joining> Joining::begin(const MeetingKey& key, int place, int pl
 void Joining::finish(ncclComm_t comm, int rank, int ranks) noexcept {
   if (comm == nullptr) return;
   try {
-    const Notices& notices = DropIn::of_this_process().notices();
+    DropIn& drop_in = DropIn::of_this_process();
+    const Notices& notices = drop_in.notices();
     auto made = std::make_unique<Companion>(comm, key_, rank, ranks);
     if (!SideTable::of_this_process().add(made.get())) return;
     Companion& companion = *made.release();  // the side table has it for good
@@ -167,8 +168,10 @@ void Joining::finish(ncclComm_t comm, int rank, int ranks) noexcept {
     } else {
       verdict = Verdict::no("not all of its ranks are on this host and may take over");
     }
-    const char* what = verdict.yes != 0 ? " takes over " : " takes over nothing: ";
-    notices.say(join("rank ", rank, " of ", ranks, ": Plait", what, verdict.reason.c_str()));
+    const bool is_taken = verdict.yes != 0;
+    const std::string by = is_taken ? join(" (", drop_in.plait().path(), ')') : "";
+    notices.say(join("rank ", rank, " of ", ranks, ": Plait", by, " takes over ",
+                     is_taken ? "" : "nothing: ", verdict.reason.c_str()));
   } catch (const std::exception&) {
     // No memory. The door shuts, which is a no to all others.
   }
