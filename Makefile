@@ -156,6 +156,7 @@ lint:  ## check formats, Python, walls between folders, the tree, and that bench
 	check 'walls between folders' $(PYTHON) tools/check_includes.py; \
 	check 'files' $(PYTHON) tools/check_tree.py; \
 	check 'benchmark pages' $(PYTHON) benchmarks/report.py --check; \
+	check "tables of NCCL's drop-in" $(PYTHON) benchmarks/nccl_wins.py --check; \
 	exit $$status
 
 format:  ## rewrite the C++ and Python files in the tree's format
