@@ -147,6 +147,20 @@ else:
     assert second.startswith(("PeerFailed", "Error", "Timeout")), second
 
 
+def test_a_program_may_end_without_waiting(tmp_path):
+    code = """
+rank = meet()
+works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(50)]
+if rank == 0:
+    sent = dist.isend(torch.ones(10), 1)
+future = works[-1].get_future().then(lambda future: future.value()[0] + 1)
+print("the end")
+"""
+    ranks = start_ranks(code, tmp_path)
+    assert ends(ranks) == ["the end\n"] * 2
+    assert [rank.returncode for rank in ranks] == [0, 0]
+
+
 def torchrun(tmp_path: Path, code: str, *options: str) -> str:
     program = tmp_path / "program.py"
     program.write_text(START + code)

@@ -56,7 +56,12 @@ def premultiplied_sum(ranks):
     for dtype in [torch.float32, torch.bfloat16]:
         tensor = torch.full((5, 2), ranks.rank + 1.0, dtype=dtype).t()
         dist.all_reduce(tensor, op, group=ranks.group)
-        same(tensor, torch.full((2, 5), sum((r + 2.0) * (r + 1.0) for r in range(ranks.size)), dtype=dtype))
+        expected = torch.full((2, 5), sum((r + 2.0) * (r + 1.0) for r in range(ranks.size)), dtype=dtype)
+        same(tensor, expected)
+        part = torch.zeros(2, 5, dtype=dtype)
+        whole = torch.full((2 * ranks.size, 5), ranks.rank + 1.0, dtype=dtype)
+        dist.reduce_scatter_tensor(part, whole, op, group=ranks.group)
+        same(part, expected)
 
 
 @scenario

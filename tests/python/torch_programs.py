@@ -55,10 +55,26 @@ def sub_groups(ranks):
         tensor = torch.tensor([ranks.rank])
         dist.all_reduce(tensor, group=group)
         assert tensor.item() == sum(each)
+        if len(each) == 2:  # ranks of messages are those of the job
+            other = each[1 - each.index(ranks.rank)]
+            pair = [torch.tensor([float(ranks.rank)]), torch.zeros(1)]
+            works = [dist.isend(pair[0], other, group=group), dist.irecv(pair[1], other, group=group)]
+            for work in works:
+                work.wait()
+            assert pair[1].item() == other
         root = each[-1]
         dist.broadcast(tensor := torch.tensor([ranks.rank]), root, group=group)
         assert tensor.item() == root
         dist.destroy_process_group(group)
+
+
+@scenario
+def group_made_by_its_members(ranks):
+    if ranks.rank != 1:
+        members = sorted({0, ranks.size - 1})
+        group = dist.new_group(members, backend="plait", timeout=SECONDS, use_local_synchronization=True)
+        dist.all_reduce(tensor := torch.ones(1), group=group)
+        assert tensor.item() == len(members)
 
 
 @scenario

@@ -49,7 +49,7 @@ def broadcast(core: Core, tensor: torch.Tensor, root: int) -> None:
 def all_gather(core: Core, outputs: Tensors, tensor: torch.Tensor) -> None:
     """Gives every rank the tensors of all ranks, whose sizes may differ."""
     if any(output.numel() != tensor.numel() for output in outputs):
-        outputs[core.rank].detach().copy_(tensor.detach().view(outputs[core.rank].shape))
+        outputs[core.rank].detach().copy_(tensor.detach().reshape(outputs[core.rank].shape))
         for rank, output in enumerate(outputs):
             broadcast(core, output, rank)
         return

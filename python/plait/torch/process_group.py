@@ -6,6 +6,7 @@ Methods have c10d's names and arguments, which are lists of tensors although eac
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import warnings
 import weakref
@@ -327,7 +328,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _end_at_exit(self, words: str, is_failure: bool) -> None:
         reason = f"rank {self._rank}: {words}"
-        if is_failure or self._queue.is_busy:
+        if is_failure:
             self._failure = self._failure or Error(reason)
             self._communicator.abort(reason)
         self._leave(_SECONDS_AT_EXIT, reason)
@@ -456,6 +457,10 @@ def _words_for(name: str, global_ranks: Sequence[int]) -> str:
         return ""
     ranks = ", ".join(map(str, global_ranks))
     return f" (process group {name}: its ranks, from 0, are the ranks {ranks} of the job)"
+
+
+# A forked child has no rank of its own, and must not end those of its parent.
+os.register_at_fork(after_in_child=_groups.clear)
 
 
 @atexit.register

@@ -5,17 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import torch
 from torch._C import _distributed_c10d as c10d
 
 from ..errors import Error, Timeout
-
-# Callbacks of futures may wait for further calls, so that they run neither where calls are performed nor one by one.
-_MOST_CALLBACK_THREADS = 16
-_callbacks = ThreadPoolExecutor(_MOST_CALLBACK_THREADS, "plait-callback")
 
 
 class Work(c10d.Work):
@@ -39,7 +34,7 @@ class Work(c10d.Work):
             self._done.set()
             finished = self._finished
         if finished is not None:
-            _callbacks.submit(finished.set_result, None)
+            _run_callbacks(finished)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Returns when the call is done; raises its error.
@@ -93,6 +88,15 @@ class Work(c10d.Work):
         if self._error is not None:
             raise self._error
         return self._result
+
+
+def _run_callbacks(finished: torch.futures.Future) -> None:
+    """Completes a future in a thread of its own: a callback may wait for further calls of the group, and for others."""
+    thread = threading.Thread(target=finished.set_result, args=(None,), name="plait-callback", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is about to end, and starts no more threads
+        finished.set_result(None)
 
 
 class WorkOfMany(Work):
