@@ -202,6 +202,12 @@ def reduce_scatter_of_different_sizes(ranks):
         same(each, kept)
 
 
+def gather_options(root):
+    options = dist.GatherOptions()
+    options.rootRank = root
+    return options
+
+
 @scenario
 def gather_and_scatter(ranks):
     for dtype in ranks.rounds(20, INTEGERS + FLOATS + BYTES + COMPLEX):
@@ -212,6 +218,10 @@ def gather_and_scatter(ranks):
         outputs = [ranks.laid(torch.zeros(tensor.shape, dtype=dtype)) for _ in range(ranks.size)] if is_root else None
         dist.gather(tensor, outputs, root, group=ranks.group)
         for found, wanted in zip(outputs or [], expected, strict=is_root):
+            same(found, wanted)
+        whole = torch.zeros(ranks.size, *tensor.shape, dtype=dtype)
+        ranks.group.gather_single(whole, tensor, gather_options(root)).wait()  # gather_single() of PyTorch from 2.14 on
+        for found, wanted in zip(whole, expected if is_root else [], strict=False):
             same(found, wanted)
         part = ranks.laid(torch.zeros(tensor.shape, dtype=dtype))
         dist.scatter(part, outputs, root, group=ranks.group)

@@ -54,18 +54,18 @@ def all_gather(core: Core, outputs: Tensors, tensor: torch.Tensor) -> None:
             broadcast(core, output, rank)
         return
     given, joined = Staged(tensor), Joined(outputs, load=False)
-    _gather_into(core, joined.tensor, given.tensor)
+    _all_gather(core, joined.tensor, given.tensor)
     joined.store()
 
 
 def all_gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
     """The same into one tensor that has them one after the other."""
     given, result = Staged(tensor), Staged(output, load=False)
-    _gather_into(core, result.tensor, given.tensor)
+    _all_gather(core, result.tensor, given.tensor)
     result.store()
 
 
-def _gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
+def _all_gather(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
     row, name = row_of(tensor)
     core.run("all_gather", row, row_of(output)[0], name, "sum", 0)
 
@@ -92,13 +92,27 @@ def reduce_scatter_from(core: Core, output: torch.Tensor, tensor: torch.Tensor, 
 
 def gather(core: Core, outputs: Tensors, tensor: torch.Tensor, root: int) -> None:
     """Gives the root the tensors of all ranks; `outputs` is empty on other ranks."""
-    row, name = row_of(Staged(tensor).tensor)
     if core.rank != root:
-        core.run("gather", row, None, name, "sum", root)
+        _gather(core, None, tensor, root)
         return
     joined = Joined(outputs, load=False)
-    core.run("gather", row, row_of(joined.tensor)[0], name, "sum", root)
+    _gather(core, joined.tensor, tensor, root)
     joined.store()
+
+
+def gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor, root: int) -> None:
+    """The same into one tensor; `output` of other ranks is not looked at."""
+    if core.rank != root:
+        _gather(core, None, tensor, root)
+        return
+    result = Staged(output, load=False)
+    _gather(core, result.tensor, tensor, root)
+    result.store()
+
+
+def _gather(core: Core, output: torch.Tensor | None, tensor: torch.Tensor, root: int) -> None:
+    row, name = row_of(Staged(tensor).tensor)
+    core.run("gather", row, None if output is None else row_of(output)[0], name, "sum", root)
 
 
 def scatter(core: Core, output: torch.Tensor, tensors: Tensors, root: int) -> None:

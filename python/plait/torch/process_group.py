@@ -25,7 +25,7 @@ from .messages import Messages
 from .operations import operation_of
 from .rendezvous import await_all, meet
 from .tensors import check_alike, check_tensor
-from .work import CallQueue, Work, WorkOfMany
+from .work import CallQueue, Work, WorkOfMany, await_callbacks
 
 Tensors = Sequence[torch.Tensor]
 
@@ -299,6 +299,24 @@ class ProcessGroup(dist.ProcessGroup):
             self._own_store.delete_key(f"barrier/{self._barriers - 1}/{self._rank}")
         self._barriers += 1
 
+    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+        """gather() into one tensor of the root, which has the tensors one after the other."""
+        opts = opts or dist.GatherOptions()
+        root = self._root(opts.rootRank, "gather_single")
+        if self._rank == root:
+            self._check_whole("gather_single", output, tensor, whole=output, part=tensor)
+        else:
+            check_tensor(tensor, "gather_single")
+        perform = lambda: calls.gather_into(self._core, output, tensor, root)  # noqa: E731
+        return self._submit("gather_single", [output], perform, opts)
+
+    # What some of these are called from PyTorch 2.14 on.
+    all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    gather_into_tensor = gather_single
+    start_coalescing, end_coalescing = _start_coalescing, _end_coalescing
+
     # --- Messages ---
 
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
@@ -470,3 +488,4 @@ def _leave_all() -> None:
     words = "its program ended" if error is None else f"{type(error).__name__}: {error}"
     for group in list(_groups):
         group._end_at_exit(words, is_failure=error is not None)
+    await_callbacks(_SECONDS_AT_EXIT)

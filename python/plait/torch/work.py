@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -90,6 +92,9 @@ class Work(c10d.Work):
         return self._result
 
 
+_callbacks: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
 def _run_callbacks(finished: torch.futures.Future) -> None:
     """Completes a future in a thread of its own: a callback may wait for further calls of the group, and for others."""
     thread = threading.Thread(target=finished.set_result, args=(None,), name="plait-callback", daemon=True)
@@ -97,6 +102,15 @@ def _run_callbacks(finished: torch.futures.Future) -> None:
         thread.start()
     except RuntimeError:  # the interpreter is about to end, and starts no more threads
         finished.set_result(None)
+    else:
+        _callbacks.add(thread)
+
+
+def await_callbacks(seconds: float) -> None:
+    """Waits for callbacks that run: a thread that is in C++ when the interpreter ends would end the process."""
+    end = time.monotonic() + seconds
+    for thread in list(_callbacks):
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 class WorkOfMany(Work):
@@ -165,7 +179,10 @@ class CallQueue:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self.is_busy, seconds)
+            is_done = self._changed.wait_for(lambda: not self.is_busy, seconds)
+        if is_done and self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        return is_done
 
     def _start_thread(self) -> None:
         if self._thread is None:
