@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from ranks import environment
+from ranks import environment, why_no_network
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
 
@@ -161,12 +162,12 @@ print("the end")
     assert [rank.returncode for rank in ranks] == [0, 0]
 
 
-def torchrun(tmp_path: Path, code: str, *options: str) -> str:
+def torchrun(tmp_path: Path, code: str, *options: str, is_failure: bool = False) -> str:
     program = tmp_path / "program.py"
     program.write_text(START + code)
     run = start("-m", "torch.distributed.run", "--nproc-per-node", 2, *options, program, tmp_path)
     printed = ends([run])[0]
-    assert run.returncode == 0, printed
+    assert (run.returncode != 0) == is_failure, printed
     return printed
 
 
@@ -185,6 +186,46 @@ print("ready", flush=True)
 """
     printed = torchrun(tmp_path, code)
     assert printed.count("ready") == 2 and "warn" not in printed.lower().replace("userwarning", ""), printed
+
+
+def test_ranks_over_nodes(tmp_path):
+    if why_no_network():
+        pytest.skip(why_no_network())
+    code = """
+os.environ["PLAIT_HOST_ID"] = f"host{os.environ['RANK']}"
+dist.init_process_group("plait")
+rank = dist.get_rank()
+dist.all_reduce(tensor := torch.full((1000,), rank + 1.0))
+assert tensor.eq(3).all()
+found = torch.zeros(1000)
+works = [dist.isend(tensor + rank, 1 - rank), dist.irecv(found, 1 - rank)]
+for work in works:
+    work.wait()
+assert found.eq(4 - rank).all()
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+failure(dist.barrier)
+"""
+    printed = torchrun(tmp_path, code, "--monitor-interval", "2", is_failure=True)
+    assert re.search(r"PeerFailed .*rank 1 ", printed), printed
+
+
+def test_spawn(tmp_path):
+    code = """
+def work(rank, port):
+    dist.init_process_group("plait", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    dist.all_reduce(tensor := torch.ones(1))
+    assert tensor.item() == 2
+    dist.destroy_process_group()
+    print("ready", flush=True)
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, (sys.argv[1],), nprocs=2)
+"""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert ends(start_ranks(code, tmp_path, ranks=[port]))[0].count("ready") == 2
 
 
 def test_torchrun_restarts_after_a_rank_was_killed(tmp_path):

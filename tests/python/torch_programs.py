@@ -1,5 +1,6 @@
 """Scenarios of what programs do with calls: work, futures, groups, training."""
 
+import threading
 from datetime import timedelta
 
 import plait
@@ -66,6 +67,25 @@ def sub_groups(ranks):
         dist.broadcast(tensor := torch.tensor([ranks.rank]), root, group=group)
         assert tensor.item() == root
         dist.destroy_process_group(group)
+
+
+@scenario
+def groups_in_threads(ranks):
+    """Each thread makes the calls of its group at its own pace."""
+    groups = [dist.new_group(backend="plait", timeout=SECONDS) for _ in range(3)]
+    right = []
+
+    def work(number):
+        for i in range(30):
+            dist.all_reduce(tensor := torch.full((number * 100 + 1,), float(i)), group=groups[number])
+            right.append(tensor.eq(i * ranks.size).all())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in ranks.own.sample(range(3), 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(right) == 90 and all(right)
 
 
 @scenario
