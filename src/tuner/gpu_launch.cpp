@@ -28,7 +28,7 @@ Protocol protocol_named(const std::string& text) {
 
 }  // namespace
 
-// Of a rank whose channels have so many queues.
+// The most channels that a rank may have if each has `queues` queues.
 size_t GpuLaunch::most_channels(int queues) const {
   if (gpus_.most_sms == 0) return kMostChannels;
   return static_cast<size_t>(std::clamp(gpus_.most_sms / queues, 1, kMostChannels));
