@@ -97,6 +97,22 @@ def test_table_2_is_met(page_of):
     assert ueno.equation("ueno_flat_ring", 24) > ueno.equation("ueno_two_layers", 24)
 
 
+def test_blink_counts_links(page_of):
+    from plait.papers import blink
+
+    text = page_of("blink").to_html()
+    for value in [*blink.figure_1(), blink.links_of_six(), *blink.rings_of_some()]:
+        assert value.error == pytest.approx(0, abs=1e-3), value
+        assert f"<td>{value.name}</td><td>{value.paper:.3g}</td>" in text
+    # Whole rings, from the paper's section 2 and from a count by hand.
+    assert [blink.whole_rings("dgx1-p100", blink.first(n)) for n in range(3, 9)] == [1, 1, 0, 1, 1, 2]
+    assert [blink.whole_rings("dgx1-v100", blink.first(n)) for n in range(4, 9)] == [2, 0, 1, 2, 3]
+    for machine in blink.MACHINES:
+        assert f"<td>{blink.mean_speedup(machine).ours:.3g}</td>" in text
+        assert blink.mean_speedup(machine).ours > 1.3
+        assert blink.speedups(machine)[8] == pytest.approx(1, abs=0.1)
+
+
 def test_profile_of_the_page_is_the_example():
     example = (ROOT / "examples/profiles/abci_2019.json").read_text()
     assert json.loads(papers.data_text("abci_2019.json")) == json.loads(example)
@@ -116,7 +132,7 @@ def test_command_writes_page_and_plots(page_of, tmp_path, capsys):
     assert main(["paper", "ueno", "-o", str(file), "--png", str(tmp_path / "p"), "--svg", str(tmp_path / "s")]) == 0
     assert capsys.readouterr().out == f"wrote {file}\n"
     assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    names = [f"figure-{number}" for number in (3, 4, 6, 8)]
+    names = [f"figure-{number}" for number in (3, 4, 6, 8)]  # of the paper
     assert sorted(path.name for path in (tmp_path / "p").iterdir()) == [f"{name}.png" for name in names]
     for name in names:
         assert (tmp_path / "p" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -127,7 +143,7 @@ def test_command_lists_papers_and_refuses_others(capsys):
     assert main(["paper", "--list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(papers.PAPERS)
     assert main(["paper"]) == 2
-    assert "which one? ueno" in capsys.readouterr().err
+    assert "which one? ueno, blink" in capsys.readouterr().err
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, tmp_path, capsys):

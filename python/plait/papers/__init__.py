@@ -14,7 +14,10 @@ from typing import Any
 
 from .page import Page
 
-PAPERS = {"ueno": "hierarchical ring all-reduce on ABCI, 4 to 2,048 GPUs (Ueno and Yokota, 2019)"}
+PAPERS = {
+    "ueno": "hierarchical ring all-reduce on ABCI, 4 to 2,048 GPUs (Ueno and Yokota, 2019)",
+    "blink": "broadcast, gather, all-gather and all-reduce on subsets of a DGX-1 (Wang et al., 2020)",
+}
 
 
 def make(name: str) -> Page:
