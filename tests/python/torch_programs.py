@@ -70,6 +70,18 @@ def sub_groups(ranks):
 
 
 @scenario
+def errors_of_sub_groups(ranks):
+    members = [1, ranks.size - 1]
+    group = dist.new_group(members, backend="plait", timeout=SECONDS, group_desc="the last")
+    assert ranks.rank not in members or (group.group_desc, group.name()) == ("the last", "plait")
+    if ranks.rank in members:
+        tensor = torch.ones(1 + ranks.rank)
+        error = failure_of(lambda: dist.all_reduce(tensor, group=group), plait.Mismatch)
+        assert f"its ranks, from 0, are the ranks 1, {ranks.size - 1} of the job" in error, error
+        dist.destroy_process_group(group)  # PyTorch 2.11 counts those that there are for the names of later ones
+
+
+@scenario
 def groups_in_threads(ranks):
     """Each thread makes the calls of its group at its own pace."""
     groups = [dist.new_group(backend="plait", timeout=SECONDS) for _ in range(3)]

@@ -75,7 +75,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- What c10d asks of a group ---
 
-    def getBackendName(self) -> str:  # for C++, as the next four
+    def getBackendName(self) -> str:  # as C++ calls it; name() and the like of Python come here, too
         return "plait"
 
     def getGroupName(self) -> str:
@@ -89,10 +89,6 @@ class ProcessGroup(dist.ProcessGroup):
 
     def setGroupDesc(self, description: str) -> None:
         self._description = description
-
-    group_name = property(getGroupName)
-    group_desc = property(getGroupDesc)
-    name, _set_group_name, _set_group_desc = getBackendName, setGroupName, setGroupDesc
 
     @property
     def _device_types(self) -> list[torch.device]:
