@@ -1,6 +1,7 @@
 """Scenarios of what programs do with calls: work, futures, groups, training."""
 
 import threading
+import warnings
 from datetime import timedelta
 
 import plait
@@ -67,6 +68,22 @@ def sub_groups(ranks):
         dist.broadcast(tensor := torch.tensor([ranks.rank]), root, group=group)
         assert tensor.item() == root
         dist.destroy_process_group(group)
+
+
+@scenario
+def settings(ranks):
+    given = plait.Settings(algorithm="all_reduce:ring", timeout_seconds=7)
+    group = dist.new_group(backend="plait", timeout=SECONDS, pg_options=given)
+    dist.all_reduce(tensor := torch.ones(100), group=group)
+    assert tensor.eq(ranks.size).all()
+    assert (group.options.algorithm, group.options.timeout_seconds) == ("all_reduce:ring", SECONDS.total_seconds())
+    assert given.timeout_seconds == 7
+    text = failure_of(lambda: dist.new_group(backend="plait", pg_options="fast"), plait.InvalidArgument)
+    assert "pg_options: a str is none" in text
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        group.set_timeout(SECONDS)
+    assert "keeps the time-out of 30 s" in str(caught[0].message)
 
 
 @scenario

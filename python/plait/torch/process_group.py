@@ -110,7 +110,11 @@ class ProcessGroup(dist.ProcessGroup):
     supports_splitting = False
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
-        raise RuntimeError("the time-out of a 'plait' group is set when it is made; pass timeout= there")
+        warnings.warn(
+            f"a process group of the backend 'plait' keeps the time-out of {self._settings.timeout_seconds:g} s with "
+            f"which it was made; pass timeout= there",
+            stacklevel=2,
+        )
 
     set_timeout = _set_default_timeout
 
