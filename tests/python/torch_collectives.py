@@ -150,6 +150,20 @@ def all_gather_in_place(ranks):
 
 
 @scenario
+def chunks_of_one_tensor(ranks):
+    """Lists whose tensors follow each other in memory, and such that do not, although they are of one storage."""
+    for step in [1, -1, 2]:
+        whole = torch.zeros(abs(step) * ranks.size, 3)
+        parts = list(whole.chunk(abs(step) * ranks.size))[::step]
+        dist.all_gather(parts, torch.full((1, 3), ranks.rank + 1.0), group=ranks.group)
+        for rank, part in enumerate(parts):
+            same(part, torch.full((1, 3), rank + 1.0))
+        assert whole.sum() == 3 * sum(range(1, ranks.size + 1))
+        dist.reduce_scatter(mine := torch.zeros(1, 3), parts, group=ranks.group)
+        same(mine, torch.full((1, 3), ranks.size * (ranks.rank + 1.0)))
+
+
+@scenario
 def coalesced_gathers_and_scatters(ranks):
     inputs = [ranks.fill([3, 2], torch.float32), ranks.fill([5], torch.int64)]
     outputs = [torch.zeros(3 * ranks.size, 2), torch.zeros(5 * ranks.size, dtype=torch.int64)]
@@ -261,6 +275,7 @@ def all_to_all_single(ranks):
 @scenario
 def objects(ranks):
     group, everyone = ranks.group, range(ranks.size)
+    assert dist.distributed_c10d._device_capability(group) == ["cpu"]
     gathered = [None] * ranks.size
     dist.all_gather_object(gathered, {"rank": ranks.rank, "text": "x" * 1000 * ranks.rank}, group=group)
     assert gathered == [{"rank": r, "text": "x" * 1000 * r} for r in everyone]

@@ -1,6 +1,7 @@
 """Scenarios of what programs do with calls: work, futures, groups, training."""
 
 import threading
+import warnings
 from datetime import timedelta
 
 import plait
@@ -67,6 +68,34 @@ def sub_groups(ranks):
         dist.broadcast(tensor := torch.tensor([ranks.rank]), root, group=group)
         assert tensor.item() == root
         dist.destroy_process_group(group)
+
+
+@scenario
+def settings(ranks):
+    given = plait.Settings(algorithm="all_reduce:ring", timeout_seconds=7)
+    group = dist.new_group(backend="plait", timeout=SECONDS, pg_options=given)
+    dist.all_reduce(tensor := torch.ones(100), group=group)
+    assert tensor.eq(ranks.size).all()
+    assert (group.options.algorithm, group.options.timeout_seconds) == ("all_reduce:ring", SECONDS.total_seconds())
+    assert given.timeout_seconds == 7
+    text = failure_of(lambda: dist.new_group(backend="plait", pg_options="fast"), plait.InvalidArgument)
+    assert "pg_options: a str is none" in text
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        group.set_timeout(SECONDS)
+    assert "keeps the time-out of 30 s" in str(caught[0].message)
+
+
+@scenario
+def errors_of_sub_groups(ranks):
+    members = [1, ranks.size - 1]
+    group = dist.new_group(members, backend="plait", timeout=SECONDS, group_desc="the last")
+    assert ranks.rank not in members or (group.group_desc, group.name()) == ("the last", "plait")
+    if ranks.rank in members:
+        tensor = torch.ones(1 + ranks.rank)
+        error = failure_of(lambda: dist.all_reduce(tensor, group=group), plait.Mismatch)
+        assert f"its ranks, from 0, are the ranks 1, {ranks.size - 1} of the job" in error, error
+        dist.destroy_process_group(group)  # PyTorch 2.11 counts those that there are for the names of later ones
 
 
 @scenario

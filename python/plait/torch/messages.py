@@ -19,7 +19,7 @@ from torch.distributed import Store
 
 from .. import _core
 from ..communicator import Communicator
-from ..errors import Error, InvalidArgument, Mismatch
+from ..errors import Error, Mismatch
 from .rendezvous import await_key
 from .tensors import Staged, row_of
 from .work import Work
@@ -36,6 +36,7 @@ class Messages:
     def __init__(self, store: Store, rank: int, settings: _core.Settings, explain: Explain) -> None:
         self._store, self._rank, self._settings, self._explain = store, rank, settings, explain
         self._lanes: dict[tuple[int, int], Lane] = {}
+        self._is_closed = False
 
     def send(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Sends the tensor; done when it may change."""
@@ -51,6 +52,7 @@ class Messages:
 
     def close(self, reason: str, seconds: float) -> None:
         """Ends all lanes, and with `reason` the messages that are still under way after so many seconds."""
+        self._is_closed = True
         end = time.monotonic() + seconds
         for lane in self._lanes.values():
             lane.close(reason, max(0.0, end - time.monotonic()))
@@ -58,6 +60,8 @@ class Messages:
     def _lane(self, source: int, destination: int) -> Lane:
         lane = self._lanes.get((source, destination))
         if lane is None:
+            if self._is_closed:
+                raise Error("messages: the process group was destroyed or aborted")
             kind = SendLane if source == self._rank else ReceiveLane
             lane = kind(self._store, source, destination, self._settings, self._explain)
             self._lanes[source, destination] = lane
@@ -133,7 +137,7 @@ class Lane:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._posts or self._is_closed)
             self._is_busy = bool(self._posts) and not self._is_closed
-            if self._is_closed:
+            if self._is_closed and self._posts:
                 self._fail(Error("the process group was destroyed before the message was done"))
             return self._is_busy
 
@@ -152,17 +156,20 @@ class Lane:
         return self._source if self._end == 1 else self._destination
 
     def _fail(self, error: Exception) -> None:
-        """Ends all messages that were posted. Only what the communicator survives lets later ones be done."""
-        if isinstance(error, Error) and not isinstance(error, InvalidArgument) and self._failure is None:
+        """Ends the messages that were posted, and later ones: a header may be on its way without its data."""
+        if self._failure is None:
+            if not isinstance(error, Error) and self._communicator is not None:
+                self._communicator.abort(f"{type(error).__name__}: {error}")
+            kind = type(error) if isinstance(error, Error) else Error
             words = f"; in these words rank 0 is rank {self._source}, and rank 1 is rank {self._destination}"
-            error = self._failure = self._explain(
-                type(error)(f"messages from rank {self._source} to rank {self._destination}: {error}{words}")
+            self._failure = self._explain(
+                kind(f"messages from rank {self._source} to rank {self._destination}: {error}{words}")
             )
         with self._changed:
             posts = list(self._posts)
             self._posts.clear()
         for post in posts:
-            post.work.finish(error)
+            post.work.finish(self._failure)
 
     def _leave(self) -> None:
         try:

@@ -75,7 +75,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- What c10d asks of a group ---
 
-    def getBackendName(self) -> str:  # for C++, as the next four
+    def getBackendName(self) -> str:  # as C++ calls it; name() and the like of Python come here, too
         return "plait"
 
     def getGroupName(self) -> str:
@@ -89,10 +89,6 @@ class ProcessGroup(dist.ProcessGroup):
 
     def setGroupDesc(self, description: str) -> None:
         self._description = description
-
-    group_name = property(getGroupName)
-    group_desc = property(getGroupDesc)
-    name, _set_group_name, _set_group_desc = getBackendName, setGroupName, setGroupDesc
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -114,7 +110,11 @@ class ProcessGroup(dist.ProcessGroup):
     supports_splitting = False
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
-        raise RuntimeError("the time-out of a 'plait' group is set when it is made; pass timeout= there")
+        warnings.warn(
+            f"a process group of the backend 'plait' keeps the time-out of {self._settings.timeout_seconds:g} s with "
+            f"which it was made; pass timeout= there",
+            stacklevel=2,
+        )
 
     set_timeout = _set_default_timeout
 
