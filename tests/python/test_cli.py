@@ -20,7 +20,7 @@ from plait import _core
 from plait.cli import main, make_parser, topo
 from ranks import TIMEOUT, cli, command, environment
 
-COMMANDS = ["topo", "plan", "search", "verify", "simulate", "run", "bench", "info", "settings", "completion"]
+COMMANDS = ["topo", "plan", "search", "verify", "simulate", "paper", "run", "bench", "info", "settings", "completion"]
 
 
 def status_of(*arguments) -> int:
@@ -60,7 +60,7 @@ def test_the_page_has_every_command_and_every_option_of_bench():
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("plait p", "plan"),
+        ("plait p", "plan paper"),
         ("plait ", " ".join(COMMANDS)),
         ("plait plan --mach", "--machine"),
         ("plait plan --machine dgx1", "dgx1-p100 dgx1-v100"),
