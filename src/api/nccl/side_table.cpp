@@ -7,9 +7,7 @@ bool SideTable::add(Companion* companion) {
   const std::lock_guard lock(mutex_);
   // A handle that NCCL freed behind our back may come again.
   if (const Companion* old = find(companion->handle())) {
-    for (auto& place : places_) {
-      if (place.load(std::memory_order_relaxed) == old) place.store(companion, std::memory_order_release);
-    }
+    places_[place_where(old)].store(companion, std::memory_order_release);
     return true;
   }
   size_t at = place_of(companion->handle());
@@ -27,9 +25,14 @@ bool SideTable::add(Companion* companion) {
 
 void SideTable::remove(const Companion* companion) {
   const std::lock_guard lock(mutex_);
-  for (size_t at = 0; at < kPlaces; ++at) {
-    if (places_[at].load(std::memory_order_relaxed) == companion) clear(at);
-  }
+  if (find(companion->handle()) == companion) clear(place_where(companion));
+}
+
+// Of one that is there.
+size_t SideTable::place_where(const Companion* companion) const {
+  size_t at = place_of(companion->handle());
+  while (places_[at].load(std::memory_order_relaxed) != companion) at = (at + 1) % kPlaces;
+  return at;
 }
 
 // Leaves a mark only where a search may have to go on: marks would fill the table in time.

@@ -41,6 +41,7 @@ class SideTable {
   // Marks a place that was in use: searches go on past it.
   static Companion* removed() { return reinterpret_cast<Companion*>(uintptr_t{1}); }
 
+  size_t place_where(const Companion* companion) const;
   void clear(size_t at);
 
   std::array<std::atomic<Companion*>, kPlaces> places_{};
