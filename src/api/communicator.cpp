@@ -10,6 +10,7 @@
 #include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
 #include "api/call_logger.hpp"
+#include "api/calls_by_counts.hpp"
 #include "api/choice_for.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
@@ -93,6 +94,8 @@ struct Communicator::Impl {
   void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
+  const BoundPlan& bound_for(const CallByCounts& call);
+  void check_kind(const Call& call) const;
   void check(const Call& call, const void* input, const void* output) const;
   void check_elements(const Call& call, const void* input, const void* output) const;
   void check_scalar(const Call& call, const Scalar& scalar) const;
@@ -117,6 +120,7 @@ struct Communicator::Impl {
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
   CallCache<BoundPlan> bound;
+  CallsByCounts by_counts;
   CallLogger host_log, device_log;
 };
 
@@ -178,6 +182,7 @@ void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (device) device->give(plan);
   if (!tuner.give(std::move(plan))) return;
   bound.clear();
+  by_counts.forget();
   on_this_node.clear();
 }
 
@@ -187,7 +192,7 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
     check_nodes(plan.plan(), hosts);
     return plan;
   }
-  if (!spans_nodes(plan.plan())) return plan;
+  if (!spans_nodes(plan.plan()) || passes_through_inboxes(plan.plan())) return plan;
   const auto found = on_this_node.find(&plan);
   if (found != on_this_node.end()) return found->second;
   return on_this_node.emplace(&plan, verify(on_one_node(plan.plan()))).first->second;
@@ -198,16 +203,29 @@ const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
                    [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
 }
 
-void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
+const BoundPlan& Communicator::Impl::bound_for(const CallByCounts& it) {
+  return by_counts.bound(it, [&] {
+    return bind(performed(*tuner.plan(choice_for(tuner, it.call).plan)), it.call, rank, limits, it.blocks);
+  });
+}
+
+void Communicator::Impl::check_kind(const Call& call) const {
   const auto refuse = [&](const auto&... parts) {
     fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
   };
   if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
     refuse("root ", call.root, " is not one of the ", size, " ranks");
   }
+  if (reduces(call.collective) && !has(call.type, call.op)) refuse(why_not(call.type, call.op));
+}
+
+void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
+  const auto refuse = [&](const auto&... parts) {
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
+  };
+  check_kind(call);
   const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
   if (given != nullptr) check_same_collective(*given, call.collective, call.root);
-  if (reduces(call.collective) && !has(call.type, call.op)) refuse(why_not(call.type, call.op));
   const size_t element = size_of(call.type);
   const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
   if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
@@ -423,6 +441,22 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   impl.host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
   impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
+  impl.products.release();
+}
+
+void Communicator::run_by_counts(const CallByCounts& it, const void* input, void* output, const Scalar* scalar) {
+  Impl& impl = held(impl_);
+  impl.check_kind(it.call);
+  if (scalar != nullptr) impl.check_scalar(it.call, *scalar);
+  const bool in_place = check_blocks(it.call, impl.size, impl.rank, it.blocks, input, output);
+  if (impl.host_log.shows()) [[unlikely]]
+    impl.host_log.write(it.call, in_place, [&] { return host_call_text(impl.tuner, it.call); });
+  const BoundPlan& bound = impl.bound_for(it);
+  impl.host.check_usable();  // before an input is copied or multiplied for nothing
+  if (in_place && !bound.plan->plan().in_place) input = impl.by_counts.copy(it, input);
+  if (scalar == nullptr) return impl.host.run(bound, it.call, input, output);
+  const size_t bytes = extent(it.blocks.input) * size_of(it.call.type);
+  impl.host.run(bound, it.call, impl.products.make(it.call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
 }
 
