@@ -1,4 +1,5 @@
 // Linear: every block goes in a message of its own, straight from the rank that has it to the rank that needs it.
+#include <set>
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
@@ -22,7 +23,7 @@ namespace {
 //
 // Steps: 1. Bytes: the giver sends each block once. No scratch. In place: not all_to_all, where what comes would
 //   overwrite what is still to be sent.
-// When: blocks of unequal sizes. For equal ones the tuner does not try it.
+// When: blocks of unequal sizes; several nodes and long blocks, of all_to_all if each node has one rank.
 Plan make_linear(const AlgorithmArguments& arguments) {
   check_arguments(linear(), arguments);
   PlanBuilder builder = start_plan(linear(), arguments, 1);
@@ -46,7 +47,16 @@ Plan make_linear(const AlgorithmArguments& arguments) {
   return builder.finish();
 }
 
-std::vector<AlgorithmArguments> no_candidates(const AlgorithmArguments&) { return {}; }
+bool has_a_node_for_each_rank(const AlgorithmArguments& machine) {
+  const std::set<int> nodes(machine.node_of.begin(), machine.node_of.end());
+  return static_cast<int>(nodes.size()) == machine.ranks;
+}
+
+std::vector<AlgorithmArguments> linear_candidates(const AlgorithmArguments& machine) {
+  if (on_one_node(machine) || machine.access == Access::kZeroCopy) return {};
+  if (machine.collective == Collective::kAllToAll && !has_a_node_for_each_rank(machine)) return {};
+  return with_parts(machine, {1});
+}
 
 }  // namespace
 
@@ -57,7 +67,7 @@ Algorithm linear() {
           .collectives = {Collective::kGather, Collective::kScatter, Collective::kAllToAll},
           .uses = {},
           .make = make_linear,
-          .candidates = no_candidates};
+          .candidates = linear_candidates};
 }
 
 }  // namespace plait

@@ -9,19 +9,19 @@
 
 namespace plait {
 
-const void* CallsByCounts::copy(const CallByCounts& call, const void* input) {
-  const size_t element = size_of(call.call.type), bytes = extent(call.blocks.input) * element;
+const void* CallsByCounts::copy(const Call& call, std::span<const BufferBlock> blocks, const void* input) {
+  const size_t element = size_of(call.type), bytes = extent(blocks) * element;
   if (bytes > capacity_) {
     copy_.reset();
     capacity_ = 0;
     copy_.reset(new (std::nothrow) std::byte[bytes]);
     if (!copy_) {
-      fail(ErrorCode::kResources, "the system has no ", bytes, " bytes to copy the input of an ", name_of(call.call),
+      fail(ErrorCode::kResources, "the system has no ", bytes, " bytes to copy the input of an ", name_of(call),
            " in place; use less memory, or give another output");
     }
     capacity_ = bytes;
   }
-  for (const BufferBlock& block : call.blocks.input) {
+  for (const BufferBlock& block : blocks) {
     if (block.count == 0) continue;
     std::memcpy(copy_.get() + block.first * element, static_cast<const std::byte*>(input) + block.first * element,
                 block.count * element);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "runtime/bound_plan.hpp"
 #include "runtime/buffer_blocks.hpp"
@@ -24,9 +25,9 @@ class CallsByCounts {
   }
   void forget() { is_bound_ = false; }
 
-  // Copies the blocks of an input, so that what comes may take their place. The copy stays until the next one. Throws
-  // kResources if the system has no memory.
-  const void* copy(const CallByCounts& call, const void* input);
+  // Copies the blocks of an input, so that what comes may take their place, and returns where they are. The copy stays
+  // until the next one. Throws kResources if the system has no memory.
+  const void* copy(const Call& call, std::span<const BufferBlock> blocks, const void* input);
 
  private:
   CallByCounts last_;

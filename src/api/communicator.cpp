@@ -10,6 +10,7 @@
 #include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
 #include "api/call_logger.hpp"
+#include "api/call_checks.hpp"
 #include "api/calls_by_counts.hpp"
 #include "api/choice_for.hpp"
 #include "api/cores.hpp"
@@ -22,7 +23,6 @@
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/overlap.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/control.hpp"
@@ -95,12 +95,10 @@ struct Communicator::Impl {
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   const BoundPlan& bound_for(const CallByCounts& call);
-  void check_kind(const Call& call) const;
   void check(const Call& call, const void* input, const void* output) const;
-  void check_elements(const Call& call, const void* input, const void* output) const;
-  void check_scalar(const Call& call, const Scalar& scalar) const;
-  bool is_in_place(const Call& call, const void* input, const void* output) const;
-  bool has_both_in_place(const Call& call, const void* input, const void* output) const;
+  // The input itself, or a copy where the plan would overwrite it in place before it has been read.
+  const void* apart(const Call& call, const BoundPlan& bound, bool in_place, const void* input,
+                    std::span<const BufferBlock> blocks);
   void log_host_call(const Call& call, const void* input, const void* output);
   void log_device_call(const Call& call, const void* input, const void* output);
   void log_found();
@@ -209,76 +207,16 @@ const BoundPlan& Communicator::Impl::bound_for(const CallByCounts& it) {
   });
 }
 
-void Communicator::Impl::check_kind(const Call& call) const {
-  const auto refuse = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
-  };
-  if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
-    refuse("root ", call.root, " is not one of the ", size, " ranks");
-  }
-  if (reduces(call.collective) && !has(call.type, call.op)) refuse(why_not(call.type, call.op));
-}
-
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
-  const auto refuse = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
-  };
-  check_kind(call);
+  check_kind(call, rank, size);
   const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
   if (given != nullptr) check_same_collective(*given, call.collective, call.root);
-  const size_t element = size_of(call.type);
-  const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
-  if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
-  if (call.count == 0) return;
-  const bool gives = has_input(call, rank), gets = has_output(call, rank);
-  if (gives && input == nullptr) refuse("input is null");
-  if (gets && output == nullptr) refuse("output is null");
-  if (!gives || !gets) return;
-  const auto* in = static_cast<const std::byte*>(input);
-  const auto* out = static_cast<const std::byte*>(output);
-  const size_t in_bytes = input_elements(call, size, rank) * element;
-  const size_t out_bytes = output_elements(call, size, rank) * element;
-  const bool in_place = is_in_place(call, input, output);
-  if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
-    refuse("input and output overlap without being in place; in place means ",
-           gathers(call.collective)    ? "input = output + rank * count"
-           : scatters(call.collective) ? "output = input + rank * count"
-                                       : "input = output");
-  }
-  if (in_place && given != nullptr && !given->in_place) {
-    refuse("plan ", given->algorithm, " is never in place; give another output");
-  }
+  check_buffers(call, rank, size, given, input, output);
 }
 
-// For a rank that has input and output.
-bool Communicator::Impl::is_in_place(const Call& call, const void* input, const void* output) const {
-  const auto* in = static_cast<const std::byte*>(input);
-  const auto* out = static_cast<const std::byte*>(output);
-  const size_t before = rank * call.count * size_of(call.type);
-  if (gathers(call.collective)) return in == out + before;
-  return scatters(call.collective) ? out == in + before : in == out;
-}
-
-// A GPU that loads a misaligned element fails for good, with everything else that its process does there.
-void Communicator::Impl::check_elements(const Call& call, const void* input, const void* output) const {
-  const size_t element = size_of(call.type);
-  if (call.count == 0) return;
-  const auto check_one = [&](bool is_used, const char* which, const void* buffer) {
-    if (!is_used || reinterpret_cast<uintptr_t>(buffer) % element == 0) return;
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", which,
-         " begins between two elements, whose size is ", element,
-         " bytes; on GPUs buffers begin at a multiple of that");
-  };
-  check_one(has_input(call, rank), "input", input);
-  check_one(has_output(call, rank), "output", output);
-}
-
-void Communicator::Impl::check_scalar(const Call& call, const Scalar& scalar) const {
-  const auto refuse = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
-  };
-  if (!reduces(call.collective) || call.op != ReduceOp::kSum) refuse("only inputs of a sum are multiplied by a scalar");
-  if (scalar.type != call.type) refuse("the scalar is ", name(scalar.type), "; it must be of the type of the call");
+const void* Communicator::Impl::apart(const Call& call, const BoundPlan& bound, bool in_place, const void* input,
+                                      std::span<const BufferBlock> blocks) {
+  return in_place && !bound.plan->plan().in_place ? by_counts.copy(call, blocks, input) : input;
 }
 
 // Once a communicator.
@@ -287,17 +225,13 @@ void Communicator::Impl::log_found() {
   if (rank == 0 && log.shows(LogLevel::kInfo)) log.info(found_text(main_tuner().machine(), settings));
 }
 
-bool Communicator::Impl::has_both_in_place(const Call& call, const void* input, const void* output) const {
-  return call.count > 0 && has_input(call, rank) && has_output(call, rank) && is_in_place(call, input, output);
-}
-
 void Communicator::Impl::log_host_call(const Call& call, const void* input, const void* output) {
-  host_log.write(call, has_both_in_place(call, input, output), [&] { return host_call_text(tuner, call); });
+  host_log.write(call, has_both_in_place(call, rank, input, output), [&] { return host_call_text(tuner, call); });
 }
 
 void Communicator::Impl::log_device_call(const Call& call, const void* input, const void* output) {
   const bool is_empty = call.count == 0 && call.collective != Collective::kBarrier;
-  device_log.write(call, has_both_in_place(call, input, output), [&] {
+  device_log.write(call, has_both_in_place(call, rank, input, output), [&] {
     return is_empty ? "nothing is launched" : gpu_call_text(device->tuner(), call, device->launch_for(call));
   });
 }
@@ -431,8 +365,13 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   impl.check(call, input, output);
   if (impl.host_log.shows()) [[unlikely]]
     impl.log_host_call(call, input, output);
-  if (scalar == nullptr) return impl.host.run(impl.bound_for(call), call, input, output);
-  impl.check_scalar(call, *scalar);
+  if (scalar == nullptr) {
+    const BoundPlan& bound = impl.bound_for(call);
+    const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
+    const bool in_place = has_both_in_place(call, impl.rank, input, output);
+    return impl.host.run(bound, call, impl.apart(call, bound, in_place, input, {&whole, 1}), output);
+  }
+  check_scalar(call, impl.rank, *scalar);
   if (scalar->on_device != nullptr) {
     fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ", ", to_text(call),
          ": the scalar is on a GPU and the buffers are in host memory; give its value");
@@ -446,14 +385,14 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
 
 void Communicator::run_by_counts(const CallByCounts& it, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
-  impl.check_kind(it.call);
-  if (scalar != nullptr) impl.check_scalar(it.call, *scalar);
+  check_kind(it.call, impl.rank, impl.size);
+  if (scalar != nullptr) check_scalar(it.call, impl.rank, *scalar);
   const bool in_place = check_blocks(it.call, impl.size, impl.rank, it.blocks, input, output);
   if (impl.host_log.shows()) [[unlikely]]
     impl.host_log.write(it.call, in_place, [&] { return host_call_text(impl.tuner, it.call); });
   const BoundPlan& bound = impl.bound_for(it);
   impl.host.check_usable();  // before an input is copied or multiplied for nothing
-  if (in_place && !bound.plan->plan().in_place) input = impl.by_counts.copy(it, input);
+  input = impl.apart(it.call, bound, in_place, input, it.blocks.input);
   if (scalar == nullptr) return impl.host.run(bound, it.call, input, output);
   const size_t bytes = extent(it.blocks.input) * size_of(it.call.type);
   impl.host.run(bound, it.call, impl.products.make(it.call, impl.rank, bytes, *scalar, input, output), output);
@@ -504,8 +443,8 @@ bool Communicator::start_enqueue(const Call& call, const void* input, void* outp
   Impl& impl = held(impl_);
   DeviceBackend& device = impl.device_backend();
   impl.check(call, input, output);
-  impl.check_elements(call, input, output);
-  if (scalar != nullptr) impl.check_scalar(call, *scalar);
+  check_elements(call, impl.rank, input, output);
+  if (scalar != nullptr) check_scalar(call, impl.rank, *scalar);
   if (impl.device_log.shows()) [[unlikely]]
     impl.log_device_call(call, input, output);
   return device.start(call, input, output, stream, scalar);
