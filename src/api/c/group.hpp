@@ -8,6 +8,7 @@
 
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
+#include "runtime/buffer_blocks.hpp"
 #include "runtime/call.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
@@ -24,6 +25,7 @@ struct CollectiveCall {
   plaitStream_t stream;
   std::optional<Scalar> scalar = std::nullopt;         // of this rank, in a pre-multiplied sum
   std::shared_ptr<const VerifiedPlan> plan = nullptr;  // of the user's own; none: it is chosen
+  std::shared_ptr<const BufferBlocks> blocks = nullptr;  // of this rank, in a call by counts
 };
 
 // A send or a receive as it was called.
