@@ -337,7 +337,8 @@ PLAIT_API plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size
 // Waits until every rank has come to it: on host memory the call returns then, and on a GPU `stream` goes on then.
 PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
 
-// ---- Collectives with a count for each rank ---------------------------------------------------------------------------
+// ---- Collectives with a count for each rank
+// ---------------------------------------------------------------------------
 
 // The collectives above with blocks of unequal sizes, for communicators on host memory; on a device they return
 // plaitInvalidArgument, which says what to call there. Arrays have a number for each rank, in elements, and are read

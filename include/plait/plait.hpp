@@ -277,8 +277,7 @@ class Communicator {
   template <class T>
   void all_to_all_v(const T* send, const Counts& send_counts, T* receive, const Counts& receive_counts,
                     const Counts& send_displacements = {}, const Counts& receive_displacements = {}) {
-    all_to_all_v(send, send_counts, receive, receive_counts, data_type<T>(), send_displacements,
-                 receive_displacements);
+    all_to_all_v(send, send_counts, receive, receive_counts, data_type<T>(), send_displacements, receive_displacements);
   }
   void all_to_all_v(const void* send, const Counts& send_counts, void* receive, const Counts& receive_counts,
                     plaitDataType_t type, const Counts& send_displacements = {},

@@ -94,9 +94,13 @@ std::unique_ptr<Handle> split(Handle& handle, nb::handle color, nb::handle key, 
 
 Call make_call(const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
   const ElementType type = element_type_of(dtype);
-  const Collective parsed = parse_collective(collective);
+  const auto by_counts = collective_by_counts(collective);
+  const Collective parsed = by_counts ? *by_counts : parse_collective(collective);
   const ReduceOp reduction = reduce_op_of(op);
-  return {parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root, count * type.parts()};
+  Call call{parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root,
+            count * type.parts()};
+  call.by_counts = by_counts.has_value();
+  return call;
 }
 
 void bind_unique_id(nb::module_& module) {

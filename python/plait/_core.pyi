@@ -481,6 +481,18 @@ def measure(
     check: bool,
     multiplied: bool = False,
 ) -> list[Measurement]: ...
+def measure_by_counts(
+    communicator: Communicator,
+    libraries: Sequence[PeerLibrary],
+    call: Call,
+    imbalance: float,
+    iterations: int,
+    warmup: int,
+    cycles: int,
+    in_place: bool,
+    check: bool,
+    multiplied: bool = False,
+) -> list[Measurement]: ...
 def measure_ring_shift(
     communicator: Communicator,
     libraries: Sequence[PeerLibrary],

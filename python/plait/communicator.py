@@ -330,7 +330,8 @@ class Communicator:
         """The verified plan that such a call runs.
 
         `count` is in elements: of the whole array for all_reduce, reduce and broadcast; of what one rank gives for
-        all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all.
+        all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all;
+        of all blocks together for all_gather_v and the like.
         On two GPUs the last part of a longer message may go by another plan; `plait plan` says so.
         """
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))

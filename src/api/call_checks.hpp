@@ -1,4 +1,5 @@
-// What every call must fulfil, whoever performs it. All of these throw kInvalidArgument, which names the rank that calls.
+// What every call must fulfil, whoever performs it. All of these throw kInvalidArgument, which names the rank that
+// calls.
 #pragma once
 
 #include "plan/plan.hpp"

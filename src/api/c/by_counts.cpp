@@ -57,7 +57,8 @@ extern "C" plaitResult_t plaitAllGatherv(const void* sendbuff, void* recvbuff, c
                                          plaitStream_t stream) {
   return issue_by_counts("plaitAllGatherv", comm, sendbuff, recvbuff, stream, [&] {
     const Call call{Collective::kAllGather, data_type(datatype), ReduceOp::kSum, 0, 0};
-    return call_by_counts(call, comm->size, comm->rank, {}, CountArrays{recvcounts, rdispls, "recvcounts"}.of(comm->size));
+    return call_by_counts(call, comm->size, comm->rank, {},
+                          CountArrays{recvcounts, rdispls, "recvcounts"}.of(comm->size));
   });
 }
 
@@ -68,8 +69,8 @@ extern "C" plaitResult_t plaitReduceScatterv(const void* sendbuff, void* recvbuf
       "plaitReduceScatterv", comm, sendbuff, recvbuff, stream,
       [&] {
         const Call call{Collective::kReduceScatter, data_type(datatype), reduce_op(op), 0, 0};
-        return call_by_counts(call, comm->size, comm->rank, CountArrays{recvcounts, sdispls, "recvcounts"}.of(comm->size),
-                              {});
+        return call_by_counts(call, comm->size, comm->rank,
+                              CountArrays{recvcounts, sdispls, "recvcounts"}.of(comm->size), {});
       },
       op);
 }

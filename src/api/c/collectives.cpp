@@ -155,7 +155,8 @@ extern "C" plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size
     const bool has_data = its.collective != Collective::kBarrier;
     const Call call = call_by(*given, has_data ? data_type(datatype) : plait::DataType::kUint8,
                               has_op ? reduce_op(op) : ReduceOp::kSum, count);
-    issue_collective({"plaitRunPlan", comm, call, sendbuff, recvbuff, stream, std::nullopt, given}, has_op ? op : plaitSum);
+    issue_collective({"plaitRunPlan", comm, call, sendbuff, recvbuff, stream, std::nullopt, given},
+                     has_op ? op : plaitSum);
   });
 }
 

@@ -23,8 +23,8 @@ struct CollectiveCall {
   const void* input;
   void* output;
   plaitStream_t stream;
-  std::optional<Scalar> scalar = std::nullopt;         // of this rank, in a pre-multiplied sum
-  std::shared_ptr<const VerifiedPlan> plan = nullptr;  // of the user's own; none: it is chosen
+  std::optional<Scalar> scalar = std::nullopt;           // of this rank, in a pre-multiplied sum
+  std::shared_ptr<const VerifiedPlan> plan = nullptr;    // of the user's own; none: it is chosen
   std::shared_ptr<const BufferBlocks> blocks = nullptr;  // of this rank, in a call by counts
 };
 
