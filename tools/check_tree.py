@@ -3,8 +3,8 @@
 
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
 C++ files begin by saying what they are, a class of src/ has its name alone, and so has a constant of its folder; links
-of Markdown pages lead somewhere, and so does what names a page of docs/. Long pages and long lines of prose are warned of. Prints one line
-`file:line: what is wrong` a problem and exits with 1 if there was any.
+of Markdown pages lead somewhere, and so does what names a page of docs/. Long pages and long lines of prose are warned
+of. Prints one line `file:line: what is wrong` a problem and exits with 1 if there was any.
 """
 
 from __future__ import annotations

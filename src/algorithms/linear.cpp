@@ -23,7 +23,7 @@ namespace {
 //
 // Steps: 1. Bytes: the giver sends each block once. No scratch. In place: not all_to_all, where what comes would
 //   overwrite what is still to be sent.
-// When: blocks of unequal sizes; several nodes and long blocks, of all_to_all if each node has one rank.
+// When: blocks of unequal sizes; up to 16 ranks on several nodes, for all_to_all if each node has one rank.
 Plan make_linear(const AlgorithmArguments& arguments) {
   check_arguments(linear(), arguments);
   PlanBuilder builder = start_plan(linear(), arguments, 1);
@@ -52,8 +52,11 @@ bool has_a_node_for_each_rank(const AlgorithmArguments& machine) {
   return static_cast<int>(nodes.size()) == machine.ranks;
 }
 
+// The model counts steps and bytes, and a message of its own for each of many ranks costs more than that.
+constexpr int kMostTriedRanks = 16;
+
 std::vector<AlgorithmArguments> linear_candidates(const AlgorithmArguments& machine) {
-  if (on_one_node(machine) || machine.access == Access::kZeroCopy) return {};
+  if (on_one_node(machine) || machine.access == Access::kZeroCopy || machine.ranks > kMostTriedRanks) return {};
   if (machine.collective == Collective::kAllToAll && !has_a_node_for_each_rank(machine)) return {};
   return with_parts(machine, {1});
 }

@@ -29,6 +29,12 @@ const void* CallsByCounts::copy(const Call& call, std::span<const BufferBlock> b
   return copy_.get();
 }
 
+void CallsByCounts::release() {
+  if (capacity_ <= kMostKeptBytes) return;
+  copy_.reset();
+  capacity_ = 0;
+}
+
 void Communicator::all_gather_v(const void* input, void* output, const BlockCounts& counts, DataType type) {
   const Call call{Collective::kAllGather, type, ReduceOp::kSum, 0, 0};
   run_by_counts(call_by_counts(call, size(), rank(), {}, counts), input, output);

@@ -28,8 +28,11 @@ class CallsByCounts {
   // Copies the blocks of an input, so that what comes may take their place, and returns where they are. The copy stays
   // until the next one. Throws kResources if the system has no memory.
   const void* copy(const Call& call, std::span<const BufferBlock> blocks, const void* input);
+  // Frees a copy that is too large to keep its memory for the next one.
+  void release();
 
  private:
+  static constexpr size_t kMostKeptBytes = 4 << 20;
   CallByCounts last_;
   BoundPlan bound_;
   bool is_bound_ = false;

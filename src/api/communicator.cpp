@@ -96,9 +96,6 @@ struct Communicator::Impl {
   const BoundPlan& bound_for(const Call& call);
   const BoundPlan& bound_for(const CallByCounts& call);
   void check(const Call& call, const void* input, const void* output) const;
-  // The input itself, or a copy where the plan would overwrite it in place before it has been read.
-  const void* apart(const Call& call, const BoundPlan& bound, bool in_place, const void* input,
-                    std::span<const BufferBlock> blocks);
   void log_host_call(const Call& call, const void* input, const void* output);
   void log_device_call(const Call& call, const void* input, const void* output);
   void log_found();
@@ -212,11 +209,6 @@ void Communicator::Impl::check(const Call& call, const void* input, const void* 
   const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
   if (given != nullptr) check_same_collective(*given, call.collective, call.root);
   check_buffers(call, rank, size, given, input, output);
-}
-
-const void* Communicator::Impl::apart(const Call& call, const BoundPlan& bound, bool in_place, const void* input,
-                                      std::span<const BufferBlock> blocks) {
-  return in_place && !bound.plan->plan().in_place ? by_counts.copy(call, blocks, input) : input;
 }
 
 // Once a communicator.
@@ -367,15 +359,14 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
     impl.log_host_call(call, input, output);
   if (scalar == nullptr) {
     const BoundPlan& bound = impl.bound_for(call);
-    const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
-    const bool in_place = has_both_in_place(call, impl.rank, input, output);
-    return impl.host.run(bound, call, impl.apart(call, bound, in_place, input, {&whole, 1}), output);
+    if (!bound.plan->plan().in_place && has_both_in_place(call, impl.rank, input, output)) {
+      const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
+      impl.host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
+      return impl.by_counts.release();
+    }
+    return impl.host.run(bound, call, input, output);
   }
-  check_scalar(call, impl.rank, *scalar);
-  if (scalar->on_device != nullptr) {
-    fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ", ", to_text(call),
-         ": the scalar is on a GPU and the buffers are in host memory; give its value");
-  }
+  check_scalar_on_host(call, impl.rank, *scalar);
   const BoundPlan& bound = impl.bound_for(call);
   impl.host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
@@ -385,18 +376,20 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
 
 void Communicator::run_by_counts(const CallByCounts& it, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
-  check_kind(it.call, impl.rank, impl.size);
-  if (scalar != nullptr) check_scalar(it.call, impl.rank, *scalar);
-  const bool in_place = check_blocks(it.call, impl.size, impl.rank, it.blocks, input, output);
+  const Call& call = it.call;
+  check_kind(call, impl.rank, impl.size);
+  if (scalar != nullptr) check_scalar_on_host(call, impl.rank, *scalar);
+  const bool in_place = check_blocks(call, impl.size, impl.rank, it.blocks, input, output);
   if (impl.host_log.shows()) [[unlikely]]
-    impl.host_log.write(it.call, in_place, [&] { return host_call_text(impl.tuner, it.call); });
+    impl.host_log.write(call, in_place, [&] { return host_call_text(impl.tuner, call); });
   const BoundPlan& bound = impl.bound_for(it);
   impl.host.check_usable();  // before an input is copied or multiplied for nothing
-  input = impl.apart(it.call, bound, in_place, input, it.blocks.input);
-  if (scalar == nullptr) return impl.host.run(bound, it.call, input, output);
-  const size_t bytes = extent(it.blocks.input) * size_of(it.call.type);
-  impl.host.run(bound, it.call, impl.products.make(it.call, impl.rank, bytes, *scalar, input, output), output);
+  if (in_place && !bound.plan->plan().in_place) input = impl.by_counts.copy(call, it.blocks.input, input);
+  const size_t bytes = extent(it.blocks.input) * size_of(call.type);
+  if (scalar != nullptr) input = impl.products.make(call, impl.rank, bytes, *scalar, input, output);
+  impl.host.run(bound, call, input, output);
   impl.products.release();
+  impl.by_counts.release();
 }
 
 void Communicator::give(std::shared_ptr<const VerifiedPlan> plan) { held(impl_).give(std::move(plan)); }

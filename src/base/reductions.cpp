@@ -22,8 +22,6 @@ constexpr std::array kReductionsOfIntegers = {
 #undef PLAIT_VALUE
 };
 
-constexpr bool is_for_floats(ReduceOp op) { return facts_of(op).types == ReducedTypes::kAll; }
-
 constexpr auto kReductionsOfFloats = [] {
   std::array<ReduceOp, std::ranges::count_if(kReductionsOfIntegers, is_for_floats)> ops{};
   std::ranges::copy_if(kReductionsOfIntegers, ops.begin(), is_for_floats);
@@ -35,22 +33,15 @@ bool is_called(const ReductionFacts& reduction, std::string_view text) {
          (reduction.alias != nullptr && same_name(text, reduction.alias));
 }
 
-template <class Is>
-std::optional<ReduceOp> find(const Is& is) {
-  const auto* const found = std::ranges::find_if(kReductions, is);
-  return found == std::end(kReductions) ? std::nullopt : std::optional(static_cast<ReduceOp>(found - kReductions));
-}
-
 }  // namespace
 
 std::span<const std::string_view> reduce_op_names() { return kReductionNames; }
 
 std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
-  return find([&](const ReductionFacts& reduction) { return is_called(reduction, text); });
-}
-
-std::optional<ReduceOp> reduce_op_of_number(int number) {
-  return find([&](const ReductionFacts& reduction) { return reduction.number == number; });
+  for (const ReduceOp op : kReductionsOfIntegers) {
+    if (is_called(facts_of(op), text)) return op;
+  }
+  return std::nullopt;
 }
 
 std::span<const ReduceOp> all_reductions() { return kReductionsOfIntegers; }
@@ -58,8 +49,6 @@ std::span<const ReduceOp> all_reductions() { return kReductionsOfIntegers; }
 std::span<const ReduceOp> reductions_of(DataType type) {
   return is_integer(type) ? std::span<const ReduceOp>(kReductionsOfIntegers) : kReductionsOfFloats;
 }
-
-bool has(DataType type, ReduceOp op) { return is_integer(type) || is_for_floats(op); }
 
 std::string why_not(DataType type, ReduceOp op) {
   return join("only integers have a ", facts_of(op).long_name, ", and ", name(type), " is none");

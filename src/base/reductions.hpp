@@ -91,9 +91,16 @@ inline const char* name(ReduceOp op) { return facts_of(op).name; }
 std::span<const std::string_view> reduce_op_names();  // of all reductions, in their order
 // Accepts names that NCCL, MPI and numpy have, in any case: "sum", "ncclProd", "MPI_MAX", "maximum", "mean", …
 std::optional<ReduceOp> parse_reduce_op(std::string_view text);
-std::optional<ReduceOp> reduce_op_of_number(int number);  // of plait.h
+// The reduction with this number in plait.h.
+constexpr std::optional<ReduceOp> reduce_op_of_number(int number) {
+  for (int i = 0; i < kReduceOpCount; ++i) {
+    if (kReductions[i].number == number) return static_cast<ReduceOp>(i);
+  }
+  return std::nullopt;
+}
 
-bool has(DataType type, ReduceOp op);
+constexpr bool is_for_floats(ReduceOp op) { return facts_of(op).types == ReducedTypes::kAll; }
+constexpr bool has(DataType type, ReduceOp op) { return is_integer(type) || is_for_floats(op); }
 std::span<const ReduceOp> reductions_of(DataType type);
 std::span<const ReduceOp> all_reductions();
 // For errors: "only integers have a bitwise_or, and float32 is none".

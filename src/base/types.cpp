@@ -8,30 +8,6 @@
 namespace plait {
 namespace {
 
-struct TypeFacts {
-  const char* name;
-  size_t size;
-  bool is_integer;
-  bool accumulates_in_float32;
-};
-
-constexpr std::array<TypeFacts, kDataTypeCount> kTypes = {{
-    {"int8", 1, true, false},
-    {"uint8", 1, true, false},
-    {"int32", 4, true, false},
-    {"uint32", 4, true, false},
-    {"int64", 8, true, false},
-    {"uint64", 8, true, false},
-    {"float16", 2, false, true},
-    {"float32", 4, false, false},
-    {"float64", 8, false, false},
-    {"bfloat16", 2, false, true},
-    {"float8_e4m3fn", 1, false, true},
-    {"float8_e5m2", 1, false, true},
-    {"int16", 2, true, false},
-    {"uint16", 2, true, false},
-}};
-
 constexpr auto kTypeNames = [] {
   std::array<std::string_view, kDataTypeCount> names;
   for (size_t i = 0; i < names.size(); ++i) names[i] = kTypes[i].name;
@@ -66,11 +42,6 @@ constexpr std::pair<std::string_view, DataType> kTypeAliases[] = {
 
 }  // namespace
 
-size_t size_of(DataType type) { return kTypes[static_cast<size_t>(type)].size; }
-bool is_integer(DataType type) { return kTypes[static_cast<size_t>(type)].is_integer; }
-bool accumulates_in_float32(DataType type) { return kTypes[static_cast<size_t>(type)].accumulates_in_float32; }
-size_t accumulator_size_of(DataType type) { return accumulates_in_float32(type) ? sizeof(float) : size_of(type); }
-const char* name(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
 std::span<const std::string_view> type_names() { return kTypeNames; }
 
 std::optional<DataType> parse_data_type(std::string_view text) {

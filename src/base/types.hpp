@@ -1,6 +1,7 @@
 // Element types, shared by every part that handles data. Terms and numbering follow NCCL's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,16 +29,41 @@ enum class DataType : uint8_t {
 };
 inline constexpr int kDataTypeCount = 14;
 
-// Bytes of one element.
-size_t size_of(DataType type);
-bool is_integer(DataType type);
-// 8- and 16-bit floating types add up in float32 and are rounded once, at the end.
-bool accumulates_in_float32(DataType type);
-// Bytes of one element of an unfinished reduction: 4 where the type accumulates in float32, else its own size.
-size_t accumulator_size_of(DataType type);
+struct TypeFacts {
+  const char* name;  // numpy's or ml_dtypes'
+  size_t size;       // bytes of one element
+  bool is_integer;
+  bool accumulates_in_float32;  // and is rounded once, at the end: 8- and 16-bit floating types
+};
 
-// "float32", "bfloat16", "float8_e4m3fn", … (numpy's and ml_dtypes' names).
-const char* name(DataType type);
+inline constexpr std::array<TypeFacts, kDataTypeCount> kTypes = {{
+    {"int8", 1, true, false},
+    {"uint8", 1, true, false},
+    {"int32", 4, true, false},
+    {"uint32", 4, true, false},
+    {"int64", 8, true, false},
+    {"uint64", 8, true, false},
+    {"float16", 2, false, true},
+    {"float32", 4, false, false},
+    {"float64", 8, false, false},
+    {"bfloat16", 2, false, true},
+    {"float8_e4m3fn", 1, false, true},
+    {"float8_e5m2", 1, false, true},
+    {"int16", 2, true, false},
+    {"uint16", 2, true, false},
+}};
+constexpr const TypeFacts& facts_of(DataType type) { return kTypes[static_cast<size_t>(type)]; }
+
+// Bytes of one element.
+constexpr size_t size_of(DataType type) { return facts_of(type).size; }
+constexpr bool is_integer(DataType type) { return facts_of(type).is_integer; }
+constexpr bool accumulates_in_float32(DataType type) { return facts_of(type).accumulates_in_float32; }
+// Bytes of one element of an unfinished reduction.
+constexpr size_t accumulator_size_of(DataType type) {
+  return accumulates_in_float32(type) ? sizeof(float) : size_of(type);
+}
+
+constexpr const char* name(DataType type) { return facts_of(type).name; }
 std::span<const std::string_view> type_names();  // of all types, in their order
 // Accepts the names above and those that NCCL, MPI, numpy and PyTorch have, in any case and with "-", "_" or nothing
 // between words: "float", "half", "ncclBfloat16", "MPI_DOUBLE", "fp8_e4m3", …

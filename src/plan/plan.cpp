@@ -1,4 +1,4 @@
-// Names and simple properties of plans.
+// Names of what plans are made of.
 #include "plan/plan.hpp"
 
 #include <array>
@@ -54,34 +54,6 @@ std::optional<Collective> collective_by_counts(std::string_view text) {
     if (has_rank_blocks(collective) && simple == simplified(kCollectives[i])) return collective;
   }
   return std::nullopt;
-}
-
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
-bool gathers(Collective collective) {
-  return collective == Collective::kAllGather || collective == Collective::kGather;
-}
-
-bool scatters(Collective collective) {
-  return collective == Collective::kReduceScatter || collective == Collective::kScatter;
-}
-
-bool has_rank_blocks(Collective collective) {
-  return gathers(collective) || scatters(collective) || collective == Collective::kAllToAll;
-}
-
-int64_t block_count(Collective collective, int ranks) {
-  if (collective == Collective::kBarrier) return 0;
-  if (collective == Collective::kAllToAll) return int64_t{ranks} * ranks;
-  return has_rank_blocks(collective) ? ranks : 1;
-}
-
-bool has_root(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
-         collective == Collective::kGather || collective == Collective::kScatter;
 }
 
 }  // namespace plait

@@ -144,16 +144,37 @@ Collective parse_collective(std::string_view text);
 std::optional<Collective> collective_by_counts(std::string_view text);
 
 // True if the result combines contributions of several ranks.
-bool reduces(Collective collective);
-// True if the message consists of one block per rank, or in all_to_all of one for each pair of ranks.
-bool has_rank_blocks(Collective collective);
-// Number of blocks of the message; 0 for a barrier.
-int64_t block_count(Collective collective, int ranks);
+constexpr bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
 // True if the input of a rank is its own block of the message, and the output holds several.
-bool gathers(Collective collective);
+constexpr bool gathers(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kGather;
+}
+
 // True if the output of a rank is its own block of the message, and the input holds several.
-bool scatters(Collective collective);
+constexpr bool scatters(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kScatter;
+}
+
+// True if the message consists of one block per rank, or in all_to_all of one for each pair of ranks.
+constexpr bool has_rank_blocks(Collective collective) {
+  return gathers(collective) || scatters(collective) || collective == Collective::kAllToAll;
+}
+
+// Number of blocks of the message; 0 for a barrier.
+constexpr int64_t block_count(Collective collective, int ranks) {
+  if (collective == Collective::kBarrier) return 0;
+  if (collective == Collective::kAllToAll) return int64_t{ranks} * ranks;
+  return has_rank_blocks(collective) ? ranks : 1;
+}
+
 // True if one rank plays a special part.
-bool has_root(Collective collective);
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
 
 }  // namespace plait

@@ -55,6 +55,7 @@ class Binder {
   const BindLimits& limits_;
   const BlockPart part_;
   const BufferBlocks* const blocks_;
+  const bool has_inboxes_;
   const SentMemory sent_;
   size_t first_ = 0;              // of each block, in the current slice of unequal blocks
   bool data_in_signals_ = false;  // of the current slice
@@ -72,6 +73,7 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
       limits_(limits),
       part_(part),
       blocks_(blocks),
+      has_inboxes_(passes_through_inboxes(plan_)),
       sent_(plan_, rank),
       element_bytes_(size_of(call.type)),
       slot_element_bytes_(element_bytes_) {
@@ -87,14 +89,14 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
 }
 
 void Binder::check_signals_and_messages() const {
-  const bool has_inboxes = passes_through_inboxes(plan_);
   for (const RankPlan& ranks : plan_.ranks) {
-    const int signals = has_inboxes ? InboxShape::signals_of(ranks) : ranks.signals;
+    const int signals = has_inboxes_ ? InboxShape::signals_of(ranks) : ranks.signals;
     if (signals > limits_.signals) {
       fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", signals, " signals a rank, but there are ",
-           limits_.signals, "; use a plan with fewer chunks");
+           limits_.signals,
+           has_inboxes_ ? ", two for each message that it receives" : "; use a plan with fewer chunks");
     }
-    if (ranks.messages > 0 && !limits_.messages && !has_inboxes) {
+    if (ranks.messages > 0 && !limits_.messages && !has_inboxes_) {
       fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm,
            " sends messages between nodes, and these ranks are on one node");
     }
@@ -318,7 +320,7 @@ void Binder::bind_message(const Operation& operation, const ReduceFacts& facts, 
 // Names the inbox of a message between ranks of one host, behind the message's place.
 void Binder::enter_inbox(BoundOperation& message, BoundSlice& slice) const {
   if (!are_together(message.peer_rank)) return;
-  if (!passes_through_inboxes(plan_)) {
+  if (!has_inboxes_) {
     fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " sends a message from rank ", rank_, " to rank ",
          message.peer_rank, ", which are on one host; such plans have no scratch, and a block in each message");
   }
@@ -423,11 +425,6 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
 }
 
 }  // namespace
-
-bool BoundPlan::streams_scratch() const {
-  return full.streams_scratch || last.streams_scratch ||
-         std::ranges::any_of(unequal, [](const SliceRun& run) { return run.slice.streams_scratch; });
-}
 
 bool passes_through_inboxes(const Plan& plan) {
   const auto is_in_one_block = [&](const Operation& it) {

@@ -76,7 +76,11 @@ struct BoundPlan {
   std::vector<SliceRun> unequal;  // of blocks of unequal sizes, which end one by one: in place of `full` and `last`
 
   // Whether scratch is written past the caches in some slice.
-  bool streams_scratch() const;
+  bool streams_scratch() const {
+    bool streams = full.streams_scratch || last.streams_scratch;
+    for (const SliceRun& run : unequal) streams |= run.slice.streams_scratch;
+    return streams;
+  }
 };
 
 // Whether messages of the plan between ranks of one host can pass through inboxes: its scratch has no other use, and

@@ -11,15 +11,12 @@
 namespace plait::c {
 namespace {
 
-// Numbers of operations leave room for what plaitRedOp_t may come to have, and are used again only when all have been:
-// what has been destroyed, or is another communicator's, is then known for it.
-constexpr int kFirst = 1024;
 std::atomic<uint32_t> numbers_used{0};
 
 constexpr size_t kMostOperations = 4096;  // of a communicator: more are operations that nobody destroys
 
 int next_number() {
-  return kFirst + static_cast<int>(numbers_used++ % (static_cast<uint32_t>(plaitMaxRedOp) - kFirst));
+  return kFirstOperation + static_cast<int>(numbers_used++ % (static_cast<uint32_t>(plaitMaxRedOp) - kFirstOperation));
 }
 
 Scalar scalar_from(void* scalar, plaitDataType_t datatype, plaitScalarResidence_t residence, bool on_host) {
@@ -45,8 +42,6 @@ Scalar scalar_from(void* scalar, plaitDataType_t datatype, plaitScalarResidence_
 }
 
 }  // namespace
-
-bool is_user_defined(plaitRedOp_t op) { return static_cast<int>(op) >= kFirst; }
 
 plaitRedOp_t Operations::add(const Scalar& scalar) {
   const std::lock_guard lock(mutex_);

@@ -10,6 +10,13 @@
 
 namespace plait::c {
 
+// Numbers of operations leave room for what plaitRedOp_t may come to have, and are used again only when all have been:
+// what has been destroyed, or is another communicator's, is then known for it.
+inline constexpr int kFirstOperation = 1024;
+
+// Whether plaitRedOpCreatePreMulSum may have given this number.
+constexpr bool is_user_defined(plaitRedOp_t op) { return static_cast<int>(op) >= kFirstOperation; }
+
 // The operations of one communicator, by number. Any thread may use it.
 class Operations {
  public:
@@ -24,8 +31,5 @@ class Operations {
   mutable std::mutex mutex_;
   std::map<int, Scalar> scalars_;
 };
-
-// Whether plaitRedOpCreatePreMulSum may have given this number.
-bool is_user_defined(plaitRedOp_t op);
 
 }  // namespace plait::c

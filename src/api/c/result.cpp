@@ -61,12 +61,10 @@ Answer answer_of_exception(const char* function) {
 
 const char* last_error() { return last_text; }
 
-plaitResult_t remember(const Answer& answer) noexcept {
-  if (answer.result == plaitSuccess) return plaitSuccess;
+void remember_failure(const Answer& answer) noexcept {
   const size_t length = std::min(answer.text.size(), kMostTextBytes);
   std::memcpy(last_text, answer.text.data(), length);
   last_text[length] = '\0';
-  return answer.result;
 }
 
 }  // namespace plait::c

@@ -60,8 +60,13 @@ Answer attempt(const char* function, const Body& body) {
 
 // This thread's last error in words.
 const char* last_error();
-// Keeps the words of an error for last_error(), and passes the result on.
-plaitResult_t remember(const Answer& answer) noexcept;
+// Keeps the words of a failure for last_error().
+void remember_failure(const Answer& answer) noexcept;
+// Passes the result on; a failure's words are kept.
+inline plaitResult_t remember(const Answer& answer) noexcept {
+  if (answer.result != plaitSuccess) remember_failure(answer);
+  return answer.result;
+}
 
 // While it lives, pthread_cancel does not end the thread. That would unwind code that must not be unwound, while other
 // ranks are in the middle of a call.

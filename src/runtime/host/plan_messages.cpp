@@ -20,8 +20,12 @@ struct InboxFlag {
   std::atomic<uint64_t> stamp;
   std::atomic<uint64_t> slots;          // filled, or emptied
   std::atomic<uint64_t> message_bytes;  // of the whole message
+
+  // A short message lies behind its flag, so that both cross between cores in one cache line.
+  static constexpr size_t kPayload = Segment::kSignalStride - 3 * sizeof(uint64_t);
+  std::byte payload[kPayload];
 };
-static_assert(sizeof(InboxFlag) <= Segment::kSignalStride);
+static_assert(sizeof(InboxFlag) == Segment::kSignalStride);
 
 void publish(InboxFlag& flag, uint64_t stamp, uint64_t slots) {
   flag.slots.store(slots, std::memory_order_release);
@@ -102,7 +106,7 @@ bool PlanMessages::put(Transfer& transfer) {
   const uint64_t emptied = slots_in(flag_at(segment_, receiver, epoch_, inbox.emptied), stamp_);
   while (transfer.slots < slots && transfer.slots < emptied + InboxShape::kSlots) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
-    std::byte* const slot = inbox_of(operation) + transfer.slots % InboxShape::kSlots * inbox.slot_bytes;
+    std::byte* const slot = slot_of(operation, transfer, filled.payload);
     const bool streams = bytes >= kStreamingSlotBytes && !shares_core(receiver);
     copy_block(slot, data_of(operation) + transfer.moved, bytes, streams);
     if (streams) finish_streaming();
@@ -119,15 +123,14 @@ bool PlanMessages::put(Transfer& transfer) {
 // Returns whether all of the message has come.
 bool PlanMessages::take(Transfer& transfer, const BoundOperation& operation) {
   const InboxShape& inbox = operation.inbox;
-  const InboxFlag& filled = flag_at(segment_, rank_, epoch_, inbox.filled);
+  InboxFlag& filled = flag_at(segment_, rank_, epoch_, inbox.filled);
   const uint64_t came = slots_in(filled, stamp_);
   if (came > 0 && transfer.slots == 0) {
     check_size(operation, filled.message_bytes.load(std::memory_order_relaxed));
   }
   while (transfer.slots < came) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
-    copy_block(data_of(operation) + transfer.moved,
-               inbox_of(operation) + transfer.slots % InboxShape::kSlots * inbox.slot_bytes, bytes, false);
+    copy_block(data_of(operation) + transfer.moved, slot_of(operation, transfer, filled.payload), bytes, false);
     publish(flag_at(segment_, rank_, epoch_, inbox.emptied), stamp_, ++transfer.slots);
     transfer.moved += bytes;
     has_moved_ = true;
@@ -173,8 +176,11 @@ std::byte* PlanMessages::data_of(const BoundOperation& operation) const {
   return address_of(slice_->places[operation.first_place]);
 }
 
-std::byte* PlanMessages::inbox_of(const BoundOperation& operation) const {
-  return address_of(slice_->places[operation.first_place + 1]);
+// Where the next piece of a message lies.
+std::byte* PlanMessages::slot_of(const BoundOperation& operation, const Transfer& transfer, std::byte* payload) const {
+  if (operation.bytes <= InboxFlag::kPayload) return payload;
+  const InboxShape& inbox = operation.inbox;
+  return address_of(slice_->places[operation.first_place + 1]) + transfer.slots % inbox.kSlots * inbox.slot_bytes;
 }
 
 // No other cache holds the slots then, and ordinary stores are faster.

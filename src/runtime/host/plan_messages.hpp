@@ -62,7 +62,7 @@ class PlanMessages {
   void check_size(const BoundOperation& operation, size_t sent_bytes) const;
   [[noreturn]] void fail_size(const BoundOperation& operation, const std::string& sent) const;
   std::byte* data_of(const BoundOperation& operation) const;
-  std::byte* inbox_of(const BoundOperation& operation) const;
+  std::byte* slot_of(const BoundOperation& operation, const Transfer& transfer, std::byte* payload) const;
   bool shares_core(int peer) const;
 
   const Segment& segment_;
