@@ -1,4 +1,4 @@
-"""docs/python.md and docs/counts.md: each example runs on two ranks, and prints what its comments say; and no reduction is left out."""
+"""Examples of docs/python.md and docs/counts.md run on two ranks and print what is said; no reduction is left out."""
 
 from __future__ import annotations
 
