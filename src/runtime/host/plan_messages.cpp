@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-// Larger slots go past the caches into the inbox, as those of FIFOs do (p2p.cpp).
+// Pieces of at least this size go past the caches into the inbox, as into a FIFO (p2p.cpp).
 constexpr size_t kStreamingSlotBytes = 8 << 10;
 
 // A flag of an inbox. The stamp tells that it is of this epoch: the memory has what was left in it before. It is

@@ -21,7 +21,7 @@ namespace plait {
 
 class PlanMessages {
  public:
-  // All but the number outlive this object. `others`: the ranks on other nodes, if there are any.
+  // The segment, the watch and `others`, the ranks on other nodes if there are any, outlive this object.
   PlanMessages(const Segment& segment, int rank, const Watch& watch, OtherNodes* others);
 
   // A call, and the fingerprint of all calls up to it.
