@@ -267,8 +267,8 @@ PLAIT_API plaitResult_t plaitCommCuDevice(plaitComm_t comm, int* device);
 // Sets *rank to this rank.
 PLAIT_API plaitResult_t plaitCommUserRank(plaitComm_t comm, int* rank);
 // *json = the machine that calls are planned for, as all ranks agreed on it when the communicator was made, or the one
-// that PLAIT_TOPOLOGY names: devices and links, in the JSON of docs/topology.md. The text lives until the communicator
-// is destroyed or aborted.
+// that PLAIT_TOPOLOGY names: devices and links, in the JSON of docs/topology/machine_files.md. The text lives until the
+// communicator is destroyed or aborted.
 PLAIT_API plaitResult_t plaitCommTopology(plaitComm_t comm, const char** json);
 // groups[r] = the group of rank r, for all nranks ranks: GPUs that NVLink joins to each other are of one group, and
 // where that machine has no GPUs, all ranks of a node. Groups are numbered from 0, by their lowest ranks. The number
@@ -380,9 +380,9 @@ PLAIT_API plaitResult_t plaitAlltoAllv(const void* sendbuff, const size_t* sendc
 // ---- Plans of your own ----------------------------------------------------------------------------------------------
 
 // *plan = the plan of the file `path`, or of the text `json`: what `plait plan --format json` writes, as it is or
-// edited (docs/algorithms.md). It is proved right; a file or a text that cannot be read or is no plan, and a plan that
-// is wrong, are plaitInvalidArgument, and plaitGetLastError says in which line, or in which operation of which rank. A
-// plan belongs to no communicator. Any thread. On an error *plan is NULL.
+// edited (docs/algorithms/plans.md). It is proved right; a file or a text that cannot be read or is no plan, and a plan
+// that is wrong, are plaitInvalidArgument, and plaitGetLastError says in which line, or in which operation of which
+// rank. A plan belongs to no communicator. Any thread. On an error *plan is NULL.
 PLAIT_API plaitResult_t plaitPlanLoad(plaitPlan_t* plan, const char* path);
 PLAIT_API plaitResult_t plaitPlanParse(plaitPlan_t* plan, const char* json);
 

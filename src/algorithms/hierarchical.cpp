@@ -1,4 +1,5 @@
 // A hierarchy of any levels, each with an algorithm of its own (UEN-14, NVG-18, NVG-32, AWA-01).
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -23,17 +24,26 @@ namespace {
 // Reductions are left to the next level's first reduce, and what the level above stores may be on its way to others at
 // once. With all_reduce, a level makes a whole all-reduce before the next one begins, as NVG-29 prints it.
 //
+// A reduce_scatter goes up only, an all_gather down. A rank's block is its share of the shares, so what neighbours pass
+// on consists of blocks that are not neighbours in the message: an operation for each run of neighbours.
+//
 // A broadcast comes to the leaders of the units of the last level, and from them to those of the level before, along a
 // tree of each level (AWA-01, AWA-11). The root leads its units. hierarchical(4: chain, 2: binomial), root 5:
 //
 //     5 --> 0        5 --> 6 --> 7 --> 4        0 --> 1 --> 2 --> 3        A reduce goes the other way.
 //
 // Steps: the sum of those of the levels. Bytes: those of each level, with its share of the message.
-// When: links of unequal speed, many ranks.
+// When: links of unequal speed, many ranks. reduce_scatter and all_gather take fewer steps than a ring over all, and no
+//   more bytes.
 // parts: of the message, so that levels work at the same time (TEM-14). In an all-reduce levels may have parts of their
 //   own, of a piece.
+// reduce_scatter and all_gather are not zero-copy: ranks would have to say when their neighbours may load or store.
 Plan make_hierarchical(const AlgorithmArguments& given) {
   check_arguments(hierarchical(), given);
+  if (has_rank_blocks(given.collective) && given.access == Access::kZeroCopy) {
+    refuse(hierarchical(), "a ", name(given.collective),
+           " by levels goes through scratch; for zero-copy use flat, rabenseifner or ring");
+  }
   for (const Level& level : given.levels) parse_level(to_text(level));  // refuses what no text could ask for
   AlgorithmArguments arguments = given;
   arguments.levels = with_directions(given.levels.empty() ? usual_levels(given) : given.levels, given);
@@ -51,6 +61,8 @@ bool leads_in_groups(const std::vector<Level>& levels) { return levels.size() ==
 std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments& machine) {
   const std::vector<Level> usual = usual_levels(machine);
   if (usual.size() < 2 || leads_in_groups(usual)) return {};
+  const bool is_even = std::none_of(usual.begin(), usual.end(), [](const Level& it) { return it.leaders > 0; });
+  if (has_rank_blocks(machine.collective) && (!is_even || machine.access == Access::kZeroCopy)) return {};
   std::vector<AlgorithmArguments> all;
   const auto add = [&](const std::vector<Level>& levels, const std::vector<int>& parts) {
     AlgorithmArguments candidate = machine;
@@ -64,7 +76,7 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
   } else {
     add(usual, {1, 2, 4});
     add(with_top(usual, "rabenseifner"), {1, 2});
-    add(with_top(usual, "recursive_doubling"), {1});
+    if (machine.collective == Collective::kAllReduce) add(with_top(usual, "recursive_doubling"), {1});
   }
   return all;
 }
@@ -74,8 +86,9 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
 Algorithm hierarchical() {
   return {.name = "hierarchical",
           .summary = "levels of any algorithms: hierarchical(node: flat, all: ring)",
-          .source = "UEN-14, NVG-18, NVG-29, NVG-32, UEN-60, UEN-61, AWA-01, AWA-11",
-          .collectives = {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce},
+          .source = "UEN-14, NVG-18, NVG-29, NVG-32, NVG-97, UEN-60, UEN-61, AWA-01, AWA-11",
+          .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
+                          Collective::kReduceScatter, Collective::kAllGather},
           .uses = {.levels = true, .parts = true, .zero_copy = true},
           .make = make_hierarchical,
           .candidates = hierarchical_candidates};

@@ -8,6 +8,19 @@
 #include "plan/proof_size.hpp"
 
 namespace plait {
+namespace {
+
+// Input and output hold every chunk at a place of its own.
+Place place_after(const Place& place, int chunks) {
+  return has_slots(place.buffer) ? slot_after(place, chunks) : place;
+}
+
+std::vector<Place> places_after(std::vector<Place> places, int chunks) {
+  for (Place& place : places) place = place_after(place, chunks);
+  return places;
+}
+
+}  // namespace
 
 PlanBuilder::PlanBuilder(Shape shape)
     : most_operations_(shape.most_operations), operations_left_(shape.most_operations) {
@@ -52,8 +65,27 @@ void PlanBuilder::append(QueueId queue, Operation operation) {
   --operations_left_;
 }
 
-void PlanBuilder::reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
-                         int chunks) {
+void PlanBuilder::number_chunks(std::vector<int> order) {
+  if (static_cast<int>(order.size()) != chunk_count()) {
+    fail(ErrorCode::kInternal, "an order of ", order.size(), " chunks for a plan of ", chunk_count());
+  }
+  order_ = std::move(order);
+}
+
+template <class Visit>
+void PlanBuilder::for_each_run(int chunk, int chunks, const Visit& visit) const {
+  if (order_.empty()) return visit(chunk, 0, chunks);
+  for (int done = 0; done < chunks;) {
+    const int first = order_.at(chunk + done);
+    int count = 1;
+    while (done + count < chunks && order_.at(chunk + done + count) == first + count) ++count;
+    visit(first, done, count);
+    done += count;
+  }
+}
+
+void PlanBuilder::append_reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
+                                int chunks) {
   Operation operation;
   operation.kind = OpKind::kReduce;
   operation.chunk = chunk;
@@ -61,6 +93,14 @@ void PlanBuilder::reduce(QueueId queue, std::vector<Place> destinations, std::ve
   operation.destinations = std::move(destinations);
   operation.sources = std::move(sources);
   append(queue, std::move(operation));
+}
+
+void PlanBuilder::reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk,
+                         int chunks) {
+  if (order_.empty()) return append_reduce(queue, std::move(destinations), std::move(sources), chunk, chunks);
+  for_each_run(chunk, chunks, [&](int first, int offset, int count) {
+    append_reduce(queue, places_after(destinations, offset), places_after(sources, offset), first, count);
+  });
 }
 
 void PlanBuilder::copy(QueueId queue, Place destination, Place source, int chunk, int chunks) {
@@ -89,13 +129,15 @@ void PlanBuilder::wait(const SignalId& signal) {
 }
 
 void PlanBuilder::send_receive(QueueId from, Place source, QueueId to, Place destination, int chunk, int chunks) {
-  Operation send;
-  send.chunk = chunk;
-  send.chunks = chunks;
-  Operation receive = send;
-  send.sources = {source};
-  receive.destinations = {destination};
-  send_receive(from, to, std::move(send), std::move(receive));
+  for_each_run(chunk, chunks, [&](int first, int offset, int count) {
+    Operation send;
+    send.chunk = first;
+    send.chunks = count;
+    Operation receive = send;
+    send.sources = {place_after(source, offset)};
+    receive.destinations = {place_after(destination, offset)};
+    send_receive(from, to, std::move(send), std::move(receive));
+  });
 }
 
 void PlanBuilder::send_receive_nothing(QueueId from, QueueId to) { send_receive(from, to, {}, {}); }

@@ -43,6 +43,10 @@ class PlanBuilder {
   int rank_count() const { return plan_.rank_count(); }
   int chunk_count() const { return plan_.chunk_count(); }
 
+  // From now on chunks have the numbers of an order of the algorithm's own: chunk c is chunk order[c] of the message.
+  // What is one operation on neighbours in this order becomes one for each run of neighbours in the message.
+  void number_chunks(std::vector<int> order);
+
   // Adds a queue to `rank`.
   QueueId add_queue(int rank, Engine engine);
   // Takes `count` neighbouring slots of the rank's scratch or host buffer; returns the first.
@@ -72,11 +76,16 @@ class PlanBuilder {
   Plan finish();
 
  private:
+  // Calls visit(first chunk of the message, how many of `chunks` come before it, count) for each run.
+  template <class Visit>
+  void for_each_run(int chunk, int chunks, const Visit& visit) const;
+  void append_reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk, int chunks);
   void send_receive(QueueId from, QueueId to, Operation send, Operation receive);
   // Throws PlanTooLarge if the plan has too many operations.
   void append(QueueId queue, Operation operation);
 
   Plan plan_;
+  std::vector<int> order_;  // of the chunks; empty: that of the message
   int most_operations_, operations_left_;
 };
 

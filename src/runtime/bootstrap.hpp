@@ -1,6 +1,6 @@
 // Lets ranks find each other and exchange the few bytes, and on one host descriptors, that a communicator starts from.
 // The ranks form a star around rank 0. That is simple, every wait is bounded, and a dead rank shows at once as a closed
-// connection. The data of collectives never passes here. See docs/bootstrap.md.
+// connection. The data of collectives never passes here. See docs/dev/connections.md.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // How ranks meet. Rank 0 listens, all others connect, and each side proves to the other that it knows
-// the secret of the id. The result is a star of connections around rank 0. See docs/bootstrap.md.
+// the secret of the id. The result is a star of connections around rank 0. See docs/dev/meeting.md.
 #pragma once
 
 #include <span>

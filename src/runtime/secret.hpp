@@ -1,5 +1,5 @@
 // Secrets of 128 bits that ranks share, and what is derived from them. All of it is HMAC-SHA-256, cut to 128 bits as
-// RFC 4868 does. docs/bootstrap.md says what is used where.
+// RFC 4868 does. docs/dev/meeting.md says what is used where.
 #pragma once
 
 #include <array>

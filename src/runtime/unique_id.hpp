@@ -1,5 +1,5 @@
 // The id that the ranks of one communicator share so that they find each other and nobody else. It has a place to meet
-// and a secret. The library never sends the secret itself out of a process. See docs/bootstrap.md.
+// and a secret. The library never sends the secret itself out of a process. See docs/dev/meeting.md.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@
 
 namespace plait {
 
-// Reads Plait's own form, which machines/*.json and docs/topology.md show.
+// Reads Plait's own form, which machines/*.json and docs/topology/machine_files.md show.
 Topology parse_machine_json(std::string_view text, const std::string& file);
 // Writes the same form: parse_machine_json(to_json(t), …) == t for every valid t.
 std::string to_json(const Topology& topology);

@@ -153,6 +153,12 @@ inline int depth(const LevelCounts& it) {
   return it.level.algorithm == "binomial" ? digits_below(it.members, it.level.radix) : it.members - 1;
 }
 
+// Up or down: one half of an all-reduce.
+inline int most_steps_of_half(const LevelCounts& it) {
+  const int core = floor_log2(it.members), extras = it.members - (1 << core);
+  return it.level.algorithm == "rabenseifner" ? core + (extras > 0 ? 2 : 0) : depth(it);
+}
+
 // Up and down again. Where leaders store to their members' memory, these wait for one more signal.
 inline int most_steps(const LevelCounts& it, bool zero_copy) {
   const int core = floor_log2(it.members), extras = it.members - (1 << core);
@@ -186,7 +192,9 @@ inline int most_steps(const AlgorithmArguments& a, const std::vector<Level>& lev
   }
   if (!inner_levels_lie_on_nodes(a, levels)) return std::numeric_limits<int>::max();
   int steps = 0;
-  for (const LevelCounts& it : levels_in(a, levels)) steps += most_steps(it, a.access == Access::kZeroCopy);
+  for (const LevelCounts& it : levels_in(a, levels)) {
+    steps += has_rank_blocks(a.collective) ? most_steps_of_half(it) : most_steps(it, a.access == Access::kZeroCopy);
+  }
   return a.parts * steps;
 }
 
@@ -203,9 +211,13 @@ inline int64_t moved_by(const LevelCounts& it, int64_t n, int64_t chunks) {
 // whole unit on the next level.
 inline int64_t chunks_moved(const AlgorithmArguments& a, const std::vector<Level>& levels, int64_t chunks) {
   if (has_root(a.collective)) return (a.ranks - 1) * chunks;
+  if (a.collective == Collective::kAllGather) return (a.ranks - 1) * chunks;
   int64_t moved = 0, copies = 1;
   for (const LevelCounts& it : levels_in(a, levels)) {
-    for (const int members : it.blocks) moved += copies * moved_by(it, members, chunks);
+    for (const int members : it.blocks) {
+      const int64_t down = a.collective == Collective::kReduceScatter ? (members - 1) * chunks : 0;
+      moved += copies * (moved_by(it, members, chunks) - down);
+    }
     if (it.whole()) copies *= it.members;
   }
   return moved;

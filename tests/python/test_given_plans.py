@@ -276,7 +276,7 @@ def test_processes_with_different_plans(tmp_path):
 
 
 def test_the_plan_of_the_documentation():
-    page = pathlib.Path(__file__).parents[2] / "docs" / "algorithms.md"
+    page = pathlib.Path(__file__).parents[2] / "docs" / "algorithms" / "plans.md"
     (text,) = re.findall(r"^```json\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     results = in_threads(2, lambda comm: comm.run(text, np.full(3, comm.rank)).tolist())
     assert results == [[0, 0, 0]] * 2

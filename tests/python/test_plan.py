@@ -203,7 +203,7 @@ def test_plan_list(run, monkeypatch):
     assert status == 0
     for algorithm in plans.algorithms():
         assert algorithm.name in out and algorithm.summary in out and f"for {', '.join(algorithm.collectives)}" in out
-        assert algorithm.source not in out  # paper ids, which docs/algorithms.md and --json have
+        assert algorithm.source not in out  # paper ids, which docs/algorithms/costs.md and --json have
     status, out, err = run("plan", "--list", "--json")
     assert (status, err) == (0, "")
     listed = json.loads(out)

@@ -1,5 +1,6 @@
-"""Plans in a few figures, as JSON: what `plait plan --json` and `plait verify --json` print. docs/command_line.md lists
-the keys; new ones may come."""
+"""Plans in a few figures, as JSON: what `plait plan --json` and `plait verify --json` print.
+
+docs/command_line/json.md lists the keys; new ones may come."""
 
 from __future__ import annotations
 

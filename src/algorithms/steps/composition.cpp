@@ -11,6 +11,7 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/levels.hpp"
+#include "algorithms/steps/shares.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/units.hpp"
 
@@ -49,16 +50,19 @@ struct Holder {
 class ComposedPart {
  public:
   ComposedPart(PlanBuilder& builder, Carrier& carrier, const std::vector<QueueId>& queues, ChunkRange range,
-               bool zero_copy)
+               const AlgorithmArguments& arguments)
       : builder_(builder),
         carrier_(carrier),
         queues_(queues),
-        zero_copy_(zero_copy),
+        zero_copy_(arguments.access == Access::kZeroCopy),
+        scatters_(arguments.collective != Collective::kAllGather),
+        gathers_(arguments.collective != Collective::kReduceScatter),
         held_(all_inputs(builder.rank_count())) {
     for (int rank = 0; rank < builder.rank_count(); ++rank) holders_[rank] = {{rank, range}};
   }
 
-  // Ranks with the same place in their units reduce-scatter.
+  // Ranks with the same place in their units reduce-scatter. In an all_gather they have their shares from the
+  // beginning.
   void go_up(const Algorithm& algorithm, const Level& level, const std::vector<Units>& blocks) {
     if (!lists_.empty()) {
       for (const auto& list : lists_.back()) list->settle();
@@ -78,6 +82,11 @@ class ComposedPart {
     for (const auto& list : lists_[level]) list->follow(finishes_[level]);
   }
 
+  // Instead of turning: every rank stores its share.
+  void store() {
+    for (const auto& list : lists_.back()) list->store(held_, to_outputs());
+  }
+
  private:
   void join_units(const Algorithm& algorithm, const Level& level, const Units& units) {
     std::vector<Holder> joined;
@@ -87,12 +96,14 @@ class ComposedPart {
       LevelShape shape;
       shape.level = level;
       shape.range = first[j].share;
+      shape.scatters = scatters_;
+      shape.gathers = gathers_;
       shape.reads_inputs = shape.stores_to_peers = zero_copy_;
       for (const std::vector<int>& unit : units) {
         shape.queues.push_back(queues_[holder(algorithm, level, unit, j, first).rank]);
       }
       auto list = make_level(builder_, carrier_, shape);
-      list->reduce_scatter(held_);
+      if (scatters_) list->reduce_scatter(held_);
       for (size_t x = 0; x < units.size(); ++x) {
         const ChunkRange share = list->share(static_cast<int>(x));
         if (share.count > 0) shares[x].push_back({shape.queues[x].rank, share});
@@ -138,7 +149,7 @@ class ComposedPart {
   PlanBuilder& builder_;
   Carrier& carrier_;
   const std::vector<QueueId>& queues_;
-  const bool zero_copy_;
+  const bool zero_copy_, scatters_, gathers_;
   HeldByRank held_;
   std::map<int, std::vector<Holder>> holders_;                   // of each unit, by its first rank
   std::vector<std::vector<std::unique_ptr<LevelSteps>>> lists_;  // [level]
@@ -153,6 +164,34 @@ std::vector<Level> with_whole_levels(std::vector<Level> levels) {
   return levels;
 }
 
+// The parts, each on its way up and down.
+Plan compose_parts(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+                   const std::vector<std::vector<Units>>& blocks, PlanBuilder builder, int parts) {
+  const int chunks = builder.chunk_count() / parts;
+  const int ways = arguments.collective == Collective::kAllReduce ? 2 : 1;
+  Carrier carrier(builder, arguments.node_of);
+  std::vector<std::vector<QueueId>> queues;  // [part modulo the number of queues][rank]
+  for (int i = 0; i < std::min({parts, kMostQueues, ways * static_cast<int>(levels.size()) - ways + 1}); ++i) {
+    queues.push_back(add_queues(builder, arguments));
+  }
+  std::vector<std::unique_ptr<ComposedPart>> all;
+  for (int part = 0; part < parts; ++part) {
+    all.push_back(std::make_unique<ComposedPart>(builder, carrier, queues[part % queues.size()],
+                                                 ChunkRange{part * chunks, chunks}, arguments));
+  }
+  const bool gathers = arguments.collective != Collective::kReduceScatter;
+  for (size_t level = 0; level < levels.size(); ++level) {
+    for (const auto& part : all) {
+      part->go_up(algorithm, levels[level], blocks[level]);
+      if (level + 1 == levels.size()) gathers ? part->turn() : part->store();
+    }
+  }
+  for (size_t level = levels.size() - 1; gathers && level-- > 0;) {
+    for (const auto& part : all) part->go_down(level);
+  }
+  return builder.finish();
+}
+
 Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                         const std::vector<Level>& given, int parts) {
   const std::vector<Level> levels = with_whole_levels(given);
@@ -161,29 +200,20 @@ Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& ar
            "' is the last, which makes an all-reduce anyway; leave all_reduce out");
   }
   const auto blocks = blocks_of(algorithm, arguments, levels);
-  const int64_t chunks = chunks_for(levels, blocks);
+  PlanBuilder builder = start_plan(algorithm, arguments, chunks_for(levels, blocks) * parts);
+  return compose_parts(algorithm, arguments, levels, blocks, std::move(builder), parts);
+}
+
+// ---- Reduce-scatter and all-gather: one way of an all-reduce, each rank's block being its share ----
+
+Plan compose_blocks(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+                    int parts) {
+  const auto blocks = blocks_of(algorithm, arguments, levels);
+  const std::vector<int> shares = shares_of_ranks(algorithm, arguments, levels, blocks);
+  const int64_t chunks = chunks_for(levels, blocks) / arguments.ranks;  // of a block, in each part
   PlanBuilder builder = start_plan(algorithm, arguments, chunks * parts);
-  Carrier carrier(builder, arguments.node_of);
-  std::vector<std::vector<QueueId>> queues;  // [part modulo the number of queues][rank]
-  for (int i = 0; i < std::min({parts, kMostQueues, 2 * static_cast<int>(levels.size()) - 1}); ++i) {
-    queues.push_back(add_queues(builder, arguments));
-  }
-  std::vector<std::unique_ptr<ComposedPart>> all;
-  for (int part = 0; part < parts; ++part) {
-    all.push_back(std::make_unique<ComposedPart>(builder, carrier, queues[part % queues.size()],
-                                                 ChunkRange{part * static_cast<int>(chunks), static_cast<int>(chunks)},
-                                                 arguments.access == Access::kZeroCopy));
-  }
-  for (size_t level = 0; level < levels.size(); ++level) {
-    for (const auto& part : all) {
-      part->go_up(algorithm, levels[level], blocks[level]);
-      if (level + 1 == levels.size()) part->turn();
-    }
-  }
-  for (size_t level = levels.size() - 1; level-- > 0;) {
-    for (const auto& part : all) part->go_down(level);
-  }
-  return builder.finish();
+  builder.number_chunks(chunks_by_share(shares, static_cast<int>(chunks), parts));
+  return compose_parts(algorithm, arguments, levels, blocks, std::move(builder), parts);
 }
 
 // ---- Broadcast and reduce: one tree of trees ----
@@ -245,6 +275,7 @@ Plan compose_tree(const Algorithm& algorithm, const AlgorithmArguments& argument
 Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
              int parts) {
   if (has_root(arguments.collective)) return compose_tree(algorithm, arguments, levels, parts);
+  if (has_rank_blocks(arguments.collective)) return compose_blocks(algorithm, arguments, levels, parts);
   return compose_all_reduce(algorithm, arguments, levels, parts);
 }
 

@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// Makes the plan of an all_reduce, broadcast or reduce; levels come the innermost first. An all_reduce goes up, level
-// by level, and down again:
+// Makes the plan of an all_reduce, reduce_scatter, all_gather, broadcast or reduce; levels come the innermost first. An
+// all_reduce goes up, level by level, and down again; a reduce_scatter up, and an all_gather down:
 //
 //     level 1          reduce_scatter                                             all_gather
 //     level 2                         reduce_scatter                 all_gather

@@ -79,6 +79,16 @@ void LeaderSteps::settle() {
   }
 }
 
+void LeaderSteps::store(const HeldByRank& held, const Finish& finish) {
+  settle();
+  for (int leader = 0; leader < shape_.leaders; ++leader) {
+    const ChunkRange it = piece(leader);
+    builder_.reduce(shape_.queues[leader], places_at(finish.places(rank(leader)), it.first),
+                    places_at(held[rank(leader)], it.first), it.first, it.count);
+    if (finish.stored) finish.stored(rank(leader), it);
+  }
+}
+
 bool LeaderSteps::stores_to_outputs(const Finish& finish, int leader, int member) const {
   return shape_.stores_to_peers && near(leader, member) && !finish.stored && finish.places(rank(member)).size() == 1;
 }

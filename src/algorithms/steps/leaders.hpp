@@ -49,6 +49,8 @@ class LeaderSteps {
   // Afterwards held[rank] has the places of all contributions to a leader's piece, in the order of the members.
   void reduce_scatter(HeldByRank& held);
   void settle();
+  // Ends after reduce_scatter(): leaders store their pieces where they belong.
+  void store(const HeldByRank& held, const Finish& finish);
   // Leaders combine their pieces from held[rank]; all members store all.
   void all_gather(const HeldByRank& held, const Finish& finish);
 

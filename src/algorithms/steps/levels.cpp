@@ -31,6 +31,7 @@ class RingLevel : public LevelSteps {
   }
   void reduce_scatter(HeldByRank& held) override { ring_.reduce_scatter(held); }
   void settle() override { ring_.settle(); }
+  void store(const HeldByRank& held, const Finish& finish) override { ring_.store(held, finish); }
   void all_gather(const HeldByRank& held, const Finish& finish) override { ring_.all_gather(held, finish); }
 
  private:
@@ -40,6 +41,8 @@ class RingLevel : public LevelSteps {
     ring.first_chunk = shape.range.first;
     ring.parts = shape.level.parts;
     ring.part_chunks = shape.range.count / static_cast<int>(shape.queues.size()) / ring.parts;
+    ring.scatters = shape.scatters;
+    ring.gathers = shape.gathers;
     ring.stores_to_peers = shape.stores_to_peers;
     return ring;
   }
@@ -62,6 +65,7 @@ class LeaderLevel : public LevelSteps {
   ChunkRange share(int x) const override { return leaders_.piece(x); }
   void reduce_scatter(HeldByRank& held) override { leaders_.reduce_scatter(held); }
   void settle() override { leaders_.settle(); }
+  void store(const HeldByRank& held, const Finish& finish) override { leaders_.store(held, finish); }
   void all_gather(const HeldByRank& held, const Finish& finish) override { leaders_.all_gather(held, finish); }
   // A range is on its way to the members as soon as the level above has stored it.
   Finish ahead(const Finish& finish) override { return leaders_.ahead(finish); }
@@ -140,6 +144,7 @@ class HalvingLevel : public LevelSteps {
   ChunkRange share(int x) const override { return halving_.piece_of(x); }
   void reduce_scatter(HeldByRank& held) override { halving_.reduce_scatter(held); }
   void settle() override { halving_.settle(); }
+  void store(const HeldByRank& held, const Finish& finish) override { halving_.store(held, finish); }
   void all_gather(const HeldByRank& held, const Finish& finish) override { halving_.all_gather(held, finish); }
 
  private:
@@ -228,6 +233,10 @@ std::vector<int> LevelSteps::ranks() const {
   std::vector<int> all;
   for (const QueueId& queue : queues_) all.push_back(queue.rank);
   return all;
+}
+
+void LevelSteps::store(const HeldByRank&, const Finish&) {
+  fail(ErrorCode::kInternal, "a level whose members have no shares of their own has nothing to store");
 }
 
 Finish LevelSteps::ahead(const Finish& finish) {

@@ -18,6 +18,8 @@ struct LevelShape {
   std::vector<QueueId> queues;  // of the members, in order
   ChunkRange range;             // of the message; a multiple of LevelAlgorithm::chunks
   Level level;
+  bool scatters = true;          // reduce_scatter() will be called
+  bool gathers = true;           // all_gather() or follow() will be called
   bool reads_inputs = false;     // members may read each other's inputs (Access::kZeroCopy)
   bool stores_to_peers = false;  // all_gather() may store to the first of finish's places of other members
 };
@@ -42,6 +44,8 @@ class LevelSteps {
   virtual void reduce_scatter(HeldByRank& held) = 0;
   // Awaits what reduce_scatter() has under way.
   virtual void settle() {}
+  // At the top of a reduce_scatter: every member stores its share. Only where each has one.
+  virtual void store(const HeldByRank& held, const Finish& finish);
   // At the top of the hierarchy: combines the shares from held[rank], and every member stores everything.
   virtual void all_gather(const HeldByRank& held, const Finish& finish) = 0;
 

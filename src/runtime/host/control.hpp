@@ -4,7 +4,7 @@
 // connections around rank 0, over which the ranks met, stays open for that. A thread of each rank sleeps at its
 // connections. The first failure that a rank of any host records goes to rank 0, and from there into the memory of
 // every host, so all that look there for failures hear of it. A connection that ends without a word is a rank that has
-// died. docs/bootstrap.md says why it is a star.
+// died. docs/dev/connections.md says why it is a star.
 #pragma once
 
 #include <cstdint>

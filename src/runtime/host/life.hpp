@@ -1,5 +1,6 @@
 // A descriptor that tells its holders when this process has ended. Holders may be in another process namespace, where
-// the number of this process means nothing. For other designs see docs/bootstrap.md, "Processes that cannot be seen".
+// the number of this process means nothing. For other designs see docs/dev/connections.md, "Processes that cannot be
+// seen".
 #pragma once
 
 #include "base/unique_fd.hpp"

@@ -53,6 +53,43 @@ TEST(Hierarchical, NamedHierarchiesAreShortForLevels) {
   }
 }
 
+// NVG-97: one half of an all-reduce. A rank's own block is what it ends up with, or begins with.
+TEST(Hierarchical, BlocksAreSharesOfTheLevels) {
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather}) {
+    expect_same("ring(parts=2)", "hierarchical(all: ring(parts=2))", hierarchy_of(6, collective));
+    expect_same("rabenseifner", "hierarchical(all: rabenseifner)", hierarchy_of(7, collective));
+    const AlgorithmArguments arguments = on_nodes(3, 4, collective);
+    const VerifiedPlan plan = test::verified("hierarchical(node: flat, all: ring)", arguments);
+    EXPECT_EQ(plan.report().steps, 1 + 2);
+    EXPECT_EQ(plan.plan().chunks_per_block, 1);
+    std::vector<int64_t> between(12, 0), within(12, 0);
+    for (const Traffic& traffic : plan.report().traffic) {
+      const bool same_node = traffic.from.rank / 4 == traffic.to.rank / 4;
+      (same_node ? within : between)[traffic.from.rank] += traffic.chunks;
+    }
+    // Over the network a rank sends a block for each other node; in its node, a quarter of everything to each
+    // neighbour.
+    for (const int64_t chunks : between) EXPECT_EQ(chunks, 2) << name(collective);
+    for (const int64_t chunks : within) EXPECT_EQ(chunks, 3 * 3) << name(collective);
+  }
+}
+
+TEST(Hierarchical, LevelsOfBlocksGiveEveryRankAShare) {
+  const auto expect_refusal = [](std::string_view levels, const AlgorithmArguments& arguments, const char* part) {
+    test::expect_invalid([&] { make_plan(join("hierarchical(", levels, ")"), arguments); }, part);
+  };
+  const AlgorithmArguments even = on_nodes(2, 3, Collective::kReduceScatter);
+  expect_refusal("node: chain, all: ring", even, "level 'node: chain(load)' leaves 1 of 3 ranks with a share");
+  expect_refusal("node: flat(leaders=2), all: ring", even, "leaves 2 of 3 ranks with a share");
+  expect_refusal("node: ring(all_reduce), all: ring", even, "leaves 1 of 3 ranks with a share");
+  AlgorithmArguments uneven = hierarchy_of(5, Collective::kAllGather);
+  uneven.node_of = {0, 0, 0, 1, 1};
+  expect_refusal("node: flat, all: ring", uneven, "joins 3 units for rank 0, and 2 for rank 3");
+  AlgorithmArguments zero_copy = even;
+  zero_copy.access = Access::kZeroCopy;
+  expect_refusal("node: flat, all: ring", zero_copy, "goes through scratch; for zero-copy use");
+}
+
 // NVG-18: every list of factors moves 2(p-1)/p M, whatever performs a level.
 TEST(Hierarchical, LevelsOfAnyAlgorithmMoveTheSame) {
   for (const char* levels :

@@ -38,6 +38,32 @@ TEST(PlanBuilder, WindowsOfTheBuffers) {
   EXPECT_EQ(output_window(plan(Collective::kBarrier), 0), (ChunkWindow{}));
 }
 
+TEST(PlanBuilder, ChunksOfAnOrderBecomeRunsOfTheMessage) {
+  PlanBuilder b({"x", Collective::kAllReduce, 2, 0, 6});
+  const QueueId from = b.add_queue(0, Engine::kNet), to = b.add_queue(1, Engine::kNet);
+  const Place scratch = b.take_scratch(1, 4);
+  b.number_chunks({0, 3, 4, 1, 2, 5});
+  b.send_receive(from, input_of(0), to, scratch, 1, 4);
+  b.copy(to, output_of(1), scratch, 1, 3);
+  const Plan plan = b.finish();
+  const auto& sent = plan.ranks[0].queues[0].operations;
+  ASSERT_EQ(sent.size(), 2u);  // chunks 3 and 4 of the message, then 1 and 2
+  EXPECT_EQ(sent[0].chunk, 3);
+  EXPECT_EQ(sent[0].chunks, 2);
+  EXPECT_EQ(sent[1].chunk, 1);
+  EXPECT_EQ(sent[1].chunks, 2);
+  EXPECT_EQ(sent[1].sources[0], input_of(0));
+  EXPECT_NE(sent[0].number, sent[1].number);
+  const auto& received = plan.ranks[1].queues[0].operations;
+  ASSERT_EQ(received.size(), 4u);
+  EXPECT_EQ(received[1].destinations[0], slot_after(scratch, 2));
+  EXPECT_EQ(received[2].sources[0], scratch);
+  EXPECT_EQ(received[3].sources[0], slot_after(scratch, 2));
+  EXPECT_EQ(received[3].chunk, 1);
+  EXPECT_EQ(received[3].chunks, 1);
+  EXPECT_THROW(PlanBuilder({"x", Collective::kAllReduce, 2, 0, 6}).number_chunks({0}), Error);
+}
+
 TEST(PlanBuilder, NumbersSlotsSignalsAndMessages) {
   PlanBuilder b({"x", Collective::kAllReduce, 2});
   const QueueId a = b.add_queue(0, Engine::kCpu), second = b.add_queue(0, Engine::kNet),

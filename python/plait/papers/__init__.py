@@ -1,0 +1,35 @@
+"""The analyses of the papers that Plait is built on, as pages: what they report beside what Plait's models give.
+
+`plait paper NAME` writes them. Each paper has a module here, whose `page()` returns the whole page, and a file of
+values in `data`, each with the section that it is from. Plots need matplotlib, which `pip install plait[report]`
+brings; nothing else in Plait does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from importlib import resources
+from typing import Any
+
+from .page import Page
+
+PAPERS = {
+    "ueno": "hierarchical ring all-reduce on ABCI, 4 to 2,048 GPUs (Ueno and Yokota, 2019)",
+    "blink": "broadcast, gather, all-gather and all-reduce on subsets of a DGX-1 (Wang et al., 2020)",
+}
+
+
+def make(name: str) -> Page:
+    """The page of a paper, one of PAPERS. Takes some seconds. Raises ImportError without matplotlib."""
+    return importlib.import_module(f".{name}", __name__).page()
+
+
+def data_text(file: str) -> str:
+    """The text of a file of `data`."""
+    return resources.files(__name__).joinpath("data", file).read_text(encoding="utf-8")
+
+
+def data(file: str) -> Any:
+    """The values of a JSON file of `data`."""
+    return json.loads(data_text(file))

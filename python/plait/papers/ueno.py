@@ -1,0 +1,366 @@
+"""Ueno and Yokota, "Exhaustive Study of Hierarchical AllReduce Patterns for Large Messages Between GPUs", 2019 (UEN).
+
+All times are of `plait.models.Hierarchies` on the machine `abci`, with one set of costs for every number of GPUs: those
+of data/abci_2019.json, which were fitted to the paper's Table II.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from .. import _core, models, topology
+from . import data, data_text
+from .comparison import Compared, geometric_mean_of_errors, kendall_tau, percent
+from .page import Page, Plot, Section, Table
+from .plots import COLORS, draw
+
+GPUS_OF_NODE = 4
+RANKS = [4 << doubling for doubling in range(10)]  # 4 to 2,048 (UEN-31)
+PAPER = data("ueno.json")
+BYTES = PAPER["message_bytes"]
+_MOST_LAYERS_SHOWN = 6
+
+
+@cache
+def hierarchies(ranks: int) -> models.Hierarchies:
+    """The model of so many GPUs of ABCI, with the costs fitted to Table II."""
+    nodes = ranks // GPUS_OF_NODE
+    machine = topology.machine("abci")
+    profile = models.parse_profile(data_text("abci_2019.json"), "abci_2019.json")
+    return models.Hierarchies(machine.replicate(nodes) if nodes > 1 else machine, ranks, profile)
+
+
+@cache
+def ranking(ranks: int) -> list[tuple[list[int], float]]:
+    """All hierarchies of so many GPUs, the fastest first, with their seconds (UEN-31)."""
+    count = _core.ordered_factorisations(ranks, 1 << 20)
+    return hierarchies(ranks).search_all(BYTES, ranks, count)[0]
+
+
+def text(factors: Sequence[int]) -> str:
+    return "x".join(map(str, factors))
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g}"
+
+
+def bus_bandwidth(ranks: int, message_bytes: float, seconds: float) -> float:
+    """Of one dimension, in MB/s, as Tables II and III have it (UEN-38)."""
+    return 2 * message_bytes * (ranks - 1) / ranks / seconds / 1e6
+
+
+# ---- Table II and Figure 4: 128 GPUs of one rack ----
+
+
+def dimensions_of(row: dict[str, Any]) -> list[Compared]:
+    """The bus bandwidth of each dimension that Table II lists, MB/s."""
+    factors = row["factors"]
+    ranks = 1
+    for factor in factors:
+        ranks *= factor
+    layers = hierarchies(ranks).layers(factors, BYTES)
+    return [
+        Compared(f"{row['name']} {i + 1}", paper, bus_bandwidth(layer["ranks"], layer["bytes"], layer["seconds"]))
+        for i, (paper, layer) in enumerate(zip(row["mbps"], layers, strict=False))
+    ]
+
+
+def measured_layers(row: dict[str, Any]) -> list[float]:
+    """The seconds of each dimension that Table II lists, from its bandwidths."""
+    seconds, message = [], float(BYTES)
+    for factor, mbps in zip(row["factors"], row["mbps"], strict=False):
+        seconds.append(2 * message * (factor - 1) / factor / (mbps * 1e6))
+        message /= factor
+    return seconds
+
+
+def complete_rows() -> list[dict[str, Any]]:
+    """The rows of Table II that list all of their dimensions."""
+    return [row for row in PAPER["table_2"]["rows"] if len(row["mbps"]) == len(row["factors"])]
+
+
+def times_of_128() -> list[Compared]:
+    """Seconds of the whole all-reduce, of the rows that list all dimensions."""
+    model = hierarchies(128)
+    return [
+        Compared(row["name"], sum(measured_layers(row)), model.seconds(row["factors"], BYTES))
+        for row in complete_rows()
+    ]
+
+
+def table_2() -> Table:
+    rows = []
+    for row in PAPER["table_2"]["rows"]:
+        for value in dimensions_of(row):
+            name, dimension = value.name.rsplit(" ", 1)
+            rows.append([name, dimension, f"{value.paper:.0f}", f"{value.ours:.0f}", percent(value.error)])
+    return Table(
+        ["hierarchy", "dimension", "paper, MB/s", "Plait, MB/s", "error"], rows, PAPER["table_2"]["source"] + "."
+    )
+
+
+def times_table() -> Table:
+    rows = [
+        [value.name, milliseconds(value.paper), milliseconds(value.ours), percent(value.error)]
+        for value in sorted(times_of_128(), key=lambda value: value.paper)
+    ]
+    return Table(["hierarchy", "from Table II, ms", "Plait, ms", "error"], rows)
+
+
+def figure_4() -> Plot:
+    """Where the time of each measured hierarchy goes, measured and computed."""
+    rows = sorted(complete_rows(), key=lambda row: -sum(measured_layers(row)))
+    model = hierarchies(128)
+
+    def paint(axes: Any) -> None:
+        for at, row in enumerate(rows):
+            computed = [layer["seconds"] for layer in model.layers(row["factors"], BYTES)]
+            for offset, seconds, alpha in ((0.2, measured_layers(row), 1.0), (-0.2, computed, 0.45)):
+                left = 0.0
+                for layer, value in enumerate(seconds):
+                    axes.barh(at + offset, value * 1e3, 0.36, left, color=COLORS[layer], alpha=alpha)
+                    left += value * 1e3
+        axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
+        axes.set_xlabel("ms; colors are the layers, innermost first; full: from Table II, pale: computed")
+        axes.grid(axis="y", visible=False)
+
+    return draw("figure-4", "128 GPUs, 128 MiB: each layer's share of the time.", paint, (9, 5))
+
+
+# ---- Figure 3: from 4 to 2,048 GPUs ----
+
+
+def best_of_layers(ranks: int) -> dict[int, tuple[list[int], float]]:
+    """The best hierarchy of each number of layers."""
+    best: dict[int, tuple[list[int], float]] = {}
+    for factors, seconds in ranking(ranks):
+        best.setdefault(len(factors), (factors, seconds))
+    return best
+
+
+def equation(name: str, ranks: int) -> float:
+    """The paper's own equations, with its alpha, bandwidth and s (UEN-32)."""
+    of_byte = 1 / (PAPER["inverse_beta_mbps"] * 1e6)
+    return getattr(_core, name)(BYTES, ranks // GPUS_OF_NODE, of_byte, PAPER["alpha_us"] * 1e-6, PAPER["parts"])
+
+
+def figure_3() -> Plot:
+    measured = {value.name: value.paper for value in times_of_128()}
+
+    def paint(axes: Any) -> None:
+        for layers in range(1, _MOST_LAYERS_SHOWN + 1):
+            points = [(p, best_of_layers(p)[layers][1] * 1e3) for p in RANKS if layers in best_of_layers(p)]
+            label = "flat ring" if layers == 1 else f"{layers} layers"
+            axes.plot(*zip(*points, strict=True), "o-", color=COLORS[layers - 1], label=label, markersize=4)
+        nodes = [p for p in RANKS if p > GPUS_OF_NODE]
+        lines = (("ueno_two_layers", "equation (1): two layers", "--"), ("ueno_flat_ring", "equation (2): flat", ":"))
+        for name, label, style in lines:
+            axes.plot(nodes, [equation(name, p) * 1e3 for p in nodes], style, color=COLORS[6], label=label)
+        axes.plot(
+            [128, 128],
+            [measured["128"] * 1e3, measured["4x8x4"] * 1e3],
+            "*",
+            color=COLORS[4],
+            linestyle="none",
+            markersize=10,
+            label="Table II",
+        )
+        axes.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="ms")
+        axes.set_xticks(RANKS, [str(p) for p in RANKS])
+        axes.minorticks_off()
+        ticks = (2, 5, 10, 20, 50, 100)
+        axes.set_yticks(ticks, [str(tick) for tick in ticks])
+        axes.legend(ncols=2, fontsize=9)
+
+    caption = "128 MiB on ABCI: the best hierarchy of each number of layers. Stars: the flat ring and 4x8x4, measured."
+    return draw("figure-3", caption, paint, (9, 5))
+
+
+def scaling_table() -> Table:
+    rows = []
+    for ranks in RANKS:
+        best = best_of_layers(ranks)
+        shown = [f"{text(best[n][0])}: {milliseconds(best[n][1])}" if n in best else "" for n in range(1, 5)]
+        factors, seconds = ranking(ranks)[0]
+        rows.append([ranks, text(factors), milliseconds(seconds), f"{best[1][1] / seconds:.2f}", *shown])
+    columns = ["GPUs", "best", "ms", "flat / best", "1 layer", "2 layers", "3 layers", "4 layers"]
+    return Table(columns, rows, "Computed, ms. The paper has these curves as a plot, without numbers.")
+
+
+# ---- Figure 6 and Table III: 256 GPUs of two racks ----
+
+
+def figure_6() -> Plot:
+    rows = ranking(256)[:15][::-1]
+
+    def paint(axes: Any) -> None:
+        for at, (factors, _) in enumerate(rows):
+            left = 0.0
+            for layer, it in enumerate(hierarchies(256).layers(factors, BYTES)):
+                axes.barh(at, it["seconds"] * 1e3, 0.7, left, color=COLORS[layer])
+                left += it["seconds"] * 1e3
+        axes.set_yticks(range(len(rows)), [text(factors) for factors, _ in rows])
+        axes.set_xlabel("ms; colors are the layers, innermost first")
+        axes.grid(axis="y", visible=False)
+
+    return draw("figure-6", "256 GPUs in two racks: the fifteen best of all 128 hierarchies, computed.", paint, (9, 5))
+
+
+def table_3() -> Table:
+    rows = []
+    for factors, seconds in ranking(256)[:10]:
+        layers = hierarchies(256).layers(factors, BYTES)
+        dimensions = [f"{bus_bandwidth(it['ranks'], it['bytes'], it['seconds']):.0f}" for it in layers]
+        rows.append([text(factors), milliseconds(seconds), ", ".join(dimensions)])
+    return Table(
+        ["hierarchy", "ms", "bus bandwidth of each dimension, MB/s"],
+        rows,
+        "A prediction: nothing was fitted to 256 GPUs.",
+    )
+
+
+# ---- Figure 8: the best of every number of GPUs ----
+
+
+def best_five(ranks: int) -> list[list[int]]:
+    return [factors for factors, _ in ranking(ranks)[:5]]
+
+
+def extension(ranks: int) -> str:
+    """How the best comes from the best of half as many GPUs (UEN-51)."""
+    return models.extension_of(ranking(ranks // 2)[0][0], ranking(ranks)[0][0]) if ranks > RANKS[0] else ""
+
+
+def figure_8() -> Plot:
+    def paint(axes: Any) -> None:
+        for column, ranks in enumerate(RANKS):
+            for row, factors in enumerate(best_five(ranks)):
+                axes.text(column, -row, text(factors), ha="center", va="center", fontsize=7.5)
+                for above, smaller in enumerate(best_five(ranks // 2) if column else []):
+                    if models.extension_of(smaller, factors) in ("a new layer", "a larger last layer"):
+                        axes.plot([column - 0.72, column - 0.3], [-above, -row], color=COLORS[row], linewidth=0.8)
+        axes.set_xlim(-0.5, len(RANKS) - 0.5)
+        axes.set_ylim(-4.6, 0.6)
+        axes.set_xticks(range(len(RANKS)), [str(ranks) for ranks in RANKS])
+        axes.set_yticks(range(0, -5, -1), ["best", "2nd", "3rd", "4th", "5th"])
+        axes.set_xlabel("GPUs; lines lead from a hierarchy to those that add a layer to it, or lengthen its last")
+        axes.grid(visible=False)
+
+    return draw("figure-8", "The five best hierarchies of each number of GPUs, computed.", paint, (12, 4.2))
+
+
+def growth_table() -> Table:
+    rows = []
+    for ranks in RANKS:
+        found = {p: best[0][0] for p, best in hierarchies(ranks).grow(BYTES, 5)[0].items()}
+        grown = hierarchies(ranks).grow(BYTES, 5)[1]
+        same = found[ranks] == ranking(ranks)[0][0]
+        rows.append([ranks, text(found[ranks]), extension(ranks), len(ranking(ranks)), grown, "yes" if same else "no"])
+    columns = ["GPUs", "best", "beside half as many", "all hierarchies", "computed when grown", "same best"]
+    return Table(columns, rows, words=frozenset({2}))
+
+
+# ---- Table IV: the all-reduce of a training step ----
+
+
+def table_4() -> Table:
+    size = PAPER["resnet50_bytes"]["value"]
+    rows = []
+    for ranks in (128, 256, 512):
+        factors = ranking(ranks)[0][0]
+        flat, best = (hierarchies(ranks).seconds(it, size) for it in ([ranks], factors))
+        rows.append([ranks, milliseconds(flat), text(factors), milliseconds(best), f"{flat / best:.2f}"])
+    caption = (
+        "The row AllReduce alone, for the 100 MB of ResNet-50's gradients. "
+        "The other rows are of ABCI's GPUs, not of its links."
+    )
+    return Table(["GPUs", "flat ring, ms", "best", "best, ms", "flat / best"], rows, caption)
+
+
+# ---- The page ----
+
+
+def page() -> Page:
+    times = times_of_128()
+    flat = {value.name: value for value in times}
+    speedup = Compared("4x8x4", PAPER["best_of_128"]["speedup_over_flat"], flat["128"].ours / flat["4x8x4"].ours)
+    dimensions = [value for row in PAPER["table_2"]["rows"] for value in dimensions_of(row)]
+    best = ranking(128)[0][0]
+    grown, everything = hierarchies(RANKS[-1]).grow(BYTES, 5)[1], len(ranking(RANKS[-1]))
+    summary = (
+        f"A hierarchy whose first layer is a node's four GPUs beats the flat ring on ABCI: with 128 GPUs Plait "
+        f"computes "
+        f"{speedup.ours:.2f} times for 4x8x4, the paper measured {speedup.paper:.2f}. "
+        f"The ten hierarchies that Table II has whole come out within {100 * geometric_mean_of_errors(times):.1f}% "
+        f"(geometric mean), in nearly the same order (Kendall's tau {kendall_tau(times):.2f}). "
+        f"Growing the best hierarchies of fewer GPUs finds the best of 4 to {RANKS[-1]:,}, and computes {grown} of "
+        f"them "
+        f"where a search of 2,048 GPUs alone tries {everything:,}."
+    )
+    origin = (
+        f"{PAPER['source']}. Computed by Plait's closed forms on the machine abci, with the costs of the profile "
+        f"{hierarchies(128).profile.name}: {hierarchies(128).profile.source}"
+    )
+    worst = max(dimensions, key=lambda value: abs(value.error))
+    return Page(
+        "Hierarchical all-reduce on ABCI (Ueno and Yokota)",
+        summary,
+        origin,
+        [
+            Section(
+                "Figure 3: 4 to 2,048 GPUs",
+                [
+                    figure_3(),
+                    "Four GPUs use NVLink alone, so they are apart from all others. The flat ring takes longer "
+                    "with every "
+                    "GPU, since each of its steps waits for the latency of a message; hierarchies take fewer steps. "
+                    "Equation (2) supposes that the flat ring keeps both network adapters busy. NCCL did not, and "
+                    "the "
+                    "fitted curve does not.",
+                    scaling_table(),
+                ],
+            ),
+            Section(
+                "Figure 4 and Table II: 128 GPUs of one rack",
+                [
+                    figure_4(),
+                    times_table(),
+                    f"Where Plait differs: 4x16x2 was measured slower than any smooth curve through rings of 8 and "
+                    f"32 "
+                    f"gives, and Plait's best is {text(best)} for that reason. Layers of two GPUs move little, so "
+                    f"fixed "
+                    f"costs decide, and the paper's own figures scatter there. In Rabenseifner's first two layers "
+                    f"pairs of "
+                    f"a node's GPUs work, for which the constants of rings of four are too low. The largest error "
+                    f"of a dimension is "
+                    f"{percent(worst.error)} ({worst.name}); all together they are within "
+                    f"{100 * geometric_mean_of_errors(dimensions):.1f}% in the geometric mean.",
+                    table_2(),
+                ],
+            ),
+            Section(
+                "Figure 6 and Table III: 256 GPUs of two racks",
+                [
+                    figure_6(),
+                    "Links between racks carry a third of what those inside can. The closed form shares them among "
+                    "the "
+                    "rings that cross, but knows nothing of congestion; the paper says the same of its own model.",
+                    table_3(),
+                ],
+            ),
+            Section(
+                "Figure 8: the best of every number of GPUs",
+                [
+                    figure_8(),
+                    "A new layer, or a longer last one: nearly every best hierarchy extends one that was best for "
+                    "half as "
+                    "many GPUs. A search that only follows these steps computes far less, and finds the same.",
+                    growth_table(),
+                ],
+            ),
+            Section("Table IV: a training step", [table_4()]),
+        ],
+    )
