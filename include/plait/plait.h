@@ -337,6 +337,46 @@ PLAIT_API plaitResult_t plaitAlltoAll(const void* sendbuff, void* recvbuff, size
 // Waits until every rank has come to it: on host memory the call returns then, and on a GPU `stream` goes on then.
 PLAIT_API plaitResult_t plaitBarrier(plaitComm_t comm, plaitStream_t stream);
 
+// ---- Collectives with a count for each rank
+// ---------------------------------------------------------------------------
+
+// The collectives above with blocks of unequal sizes, for communicators on host memory; on a device they return
+// plaitInvalidArgument, which says what to call there. Arrays have a number for each rank, in elements, and are read
+// before the function returns. A displacement is the distance from the start of the buffer to a block; if the array of
+// displacements is NULL, each block follows the one before it. Counts may be 0. Blocks may have gaps between them, in
+// any order; those of a recvbuff must not overlap. If two ranks disagree about the size of a block, all ranks get
+// plaitInvalidUsage, and plaitGetLastError names the two.
+
+// Every rank r gives recvcounts[r] elements, and gets those of all ranks. All ranks pass the same counts. In place:
+// sendbuff = recvbuff + the displacement of the own block.
+PLAIT_API plaitResult_t plaitAllGatherv(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
+                                        const size_t* rdispls, plaitDataType_t datatype, plaitComm_t comm,
+                                        plaitStream_t stream);
+
+// Reduces the blocks of every rank's sendbuff; rank r gets block r, of recvcounts[r] elements. All ranks pass the same
+// counts. In place: recvbuff = sendbuff + the displacement of the own block.
+PLAIT_API plaitResult_t plaitReduceScatterv(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
+                                            const size_t* sdispls, plaitDataType_t datatype, plaitRedOp_t op,
+                                            plaitComm_t comm, plaitStream_t stream);
+
+// Every rank gives `sendcount` elements, and `root` gets those of all ranks. recvbuff, recvcounts and rdispls of other
+// ranks are not looked at and may be NULL. In place: as plaitAllGatherv, on the root.
+PLAIT_API plaitResult_t plaitGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
+                                     const size_t* rdispls, plaitDataType_t datatype, int root, plaitComm_t comm,
+                                     plaitStream_t stream);
+
+// `root` gives block r to rank r, which gets `recvcount` elements. sendbuff, sendcounts and sdispls of other ranks are
+// not looked at and may be NULL. In place: as plaitReduceScatterv, on the root.
+PLAIT_API plaitResult_t plaitScatterv(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                      void* recvbuff, size_t recvcount, plaitDataType_t datatype, int root,
+                                      plaitComm_t comm, plaitStream_t stream);
+
+// Every rank gives its block r to rank r, and gets a block from each rank. No rank passes the counts of others. In
+// place: sendbuff = recvbuff, with equal counts and displacements for both; the data is copied first.
+PLAIT_API plaitResult_t plaitAlltoAllv(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                                       void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
+                                       plaitDataType_t datatype, plaitComm_t comm, plaitStream_t stream);
+
 // ---- Plans of your own ----------------------------------------------------------------------------------------------
 
 // *plan = the plan of the file `path`, or of the text `json`: what `plait plan --format json` writes, as it is or

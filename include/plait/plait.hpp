@@ -226,6 +226,66 @@ class Communicator {
     check(plaitAlltoAll(send, receive, count, type, handle_, stream));
   }
 
+  // The same with a count for each rank, on host memory. Vectors have a number for each rank; no displacements: each
+  // block follows the one before it.
+  using Counts = std::vector<size_t>;
+
+  template <class T>
+  void all_gather_v(const T* send, T* receive, const Counts& counts, const Counts& displacements = {}) {
+    all_gather_v(send, receive, data_type<T>(), counts, displacements);
+  }
+  void all_gather_v(const void* send, void* receive, plaitDataType_t type, const Counts& counts,
+                    const Counts& displacements = {}) {
+    check(plaitAllGatherv(send, receive, all_of(counts), all_or_none(displacements), type, handle_, nullptr));
+  }
+
+  template <class T>
+  void reduce_scatter_v(const T* send, T* receive, const Counts& counts, plaitRedOp_t op = plaitSum,
+                        const Counts& displacements = {}) {
+    reduce_scatter_v(send, receive, data_type<T>(), counts, op, displacements);
+  }
+  void reduce_scatter_v(const void* send, void* receive, plaitDataType_t type, const Counts& counts,
+                        plaitRedOp_t op = plaitSum, const Counts& displacements = {}) {
+    check(plaitReduceScatterv(send, receive, all_of(counts), all_or_none(displacements), type, op, handle_, nullptr));
+  }
+
+  // `counts` are looked at on the root only.
+  template <class T>
+  void gather_v(const T* send, size_t send_count, T* receive, const Counts& counts, int root,
+                const Counts& displacements = {}) {
+    gather_v(send, send_count, receive, data_type<T>(), counts, root, displacements);
+  }
+  void gather_v(const void* send, size_t send_count, void* receive, plaitDataType_t type, const Counts& counts,
+                int root, const Counts& displacements = {}) {
+    const bool is_root = rank() == root;
+    check(plaitGatherv(send, send_count, receive, is_root ? all_of(counts) : nullptr,
+                       is_root ? all_or_none(displacements) : nullptr, type, root, handle_, nullptr));
+  }
+
+  template <class T>
+  void scatter_v(const T* send, const Counts& counts, T* receive, size_t receive_count, int root,
+                 const Counts& displacements = {}) {
+    scatter_v(send, counts, receive, receive_count, data_type<T>(), root, displacements);
+  }
+  void scatter_v(const void* send, const Counts& counts, void* receive, size_t receive_count, plaitDataType_t type,
+                 int root, const Counts& displacements = {}) {
+    const bool is_root = rank() == root;
+    check(plaitScatterv(send, is_root ? all_of(counts) : nullptr, is_root ? all_or_none(displacements) : nullptr,
+                        receive, receive_count, type, root, handle_, nullptr));
+  }
+
+  template <class T>
+  void all_to_all_v(const T* send, const Counts& send_counts, T* receive, const Counts& receive_counts,
+                    const Counts& send_displacements = {}, const Counts& receive_displacements = {}) {
+    all_to_all_v(send, send_counts, receive, receive_counts, data_type<T>(), send_displacements, receive_displacements);
+  }
+  void all_to_all_v(const void* send, const Counts& send_counts, void* receive, const Counts& receive_counts,
+                    plaitDataType_t type, const Counts& send_displacements = {},
+                    const Counts& receive_displacements = {}) {
+    check(plaitAlltoAllv(send, all_of(send_counts), all_or_none(send_displacements), receive, all_of(receive_counts),
+                         all_or_none(receive_displacements), type, handle_, nullptr));
+  }
+
   // The collective of a plan of your own, by it; `count` as that collective takes it.
   template <class T>
   void run(const Plan& plan, const T* send, T* receive, size_t count, plaitRedOp_t op = plaitSum,
@@ -261,6 +321,15 @@ class Communicator {
     check(question(handle_, &answer));
     return answer;
   }
+  // Throws unless there is a number for each rank.
+  const size_t* all_of(const Counts& numbers) const {
+    const int ranks = size();
+    if (numbers.size() == static_cast<size_t>(ranks)) return numbers.data();
+    throw Error(plaitInvalidArgument, std::to_string(numbers.size()) + " counts or displacements for " +
+                                          std::to_string(ranks) + " ranks; expected one for each rank");
+  }
+  const size_t* all_or_none(const Counts& numbers) const { return numbers.empty() ? nullptr : all_of(numbers); }
+
   Communicator split(int color, int key, const plaitConfig_t* config) const {
     plaitComm_t handle = nullptr;
     check(plaitCommSplit(handle_, color, key, &handle, config));

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bench/measure.hpp"
+#include "bench/uneven.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
@@ -47,6 +48,13 @@ std::vector<Measurement> measure_shift(CommunicatorHandle& handle, const std::ve
   return handle.use([&](Communicator& c) { return measure_ring_shift(c, peers_of(entrants), type, count, options); });
 }
 
+std::vector<Measurement> measure_by_counts(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
+                                           const Call& call, double imbalance, int iterations, int warmup, int cycles,
+                                           bool in_place, bool check, bool multiplied) {
+  const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check, multiplied);
+  return handle.use([&](Communicator& c) { return measure_uneven(c, peers_of(entrants), call, imbalance, options); });
+}
+
 }  // namespace
 
 void bind_bench(nb::module_& module) {
@@ -69,6 +77,10 @@ void bind_bench(nb::module_& module) {
              nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
              nb::arg("multiplied") = false,
              "Times one call with each library in turn; collective. One Measurement a library.");
+  module.def("measure_by_counts", &measure_by_counts, nb::arg("communicator"), nb::arg("libraries"), nb::arg("call"),
+             nb::arg("imbalance"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"),
+             nb::arg("check"), nb::arg("multiplied") = false,
+             "The same by counts. `call` has the mean count; the block of rank 0 is `imbalance` times as long.");
   module.def("measure_ring_shift", &measure_shift, nb::arg("communicator"), nb::arg("libraries"), nb::arg("count"),
              nb::arg("dtype"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"),
              nb::arg("check"), "The same for a message from every rank to the next one.");

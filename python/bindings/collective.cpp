@@ -2,6 +2,7 @@
 #include "bindings/collective.hpp"
 
 #include "bindings/array_view.hpp"
+#include "bindings/new_array.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/staged_array.hpp"
 
@@ -37,20 +38,6 @@ bool fits(Collective collective, const Shape& output, const Shape& expected, con
   Shape stacked = gathers(collective) ? input : output;
   stacked.insert(stacked.begin(), ranks);
   return (gathers(collective) && output == stacked) || (scatters(collective) && input == stacked);
-}
-
-nb::tuple as_tuple(const std::vector<size_t>& numbers) {
-  nb::list list;
-  for (const size_t number : numbers) list.append(number);
-  return nb::tuple(list);
-}
-
-// A new array like `input`, which was read as `dtype`, or, where that is None, as what it is.
-nb::object new_like(nb::handle input, const ArrayView& view, nb::handle dtype, const Shape& shape,
-                    const AxisOrder& order = {}) {
-  const nb::object axes = order.empty() ? nb::none() : nb::object(as_tuple(order));
-  return nb::module_::import_("plait.arrays")
-      .attr("new_like")(input, as_tuple(shape), name(view.type()), dtype.is_none(), axes);
 }
 
 void check_output(const ArrayView& output, const ArrayView& input) {

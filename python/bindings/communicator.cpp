@@ -14,6 +14,7 @@
 #include "base/printable.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/by_counts.hpp"
 #include "bindings/collective.hpp"
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
@@ -93,9 +94,13 @@ std::unique_ptr<Handle> split(Handle& handle, nb::handle color, nb::handle key, 
 
 Call make_call(const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
   const ElementType type = element_type_of(dtype);
-  const Collective parsed = parse_collective(collective);
+  const auto by_counts = collective_by_counts(collective);
+  const Collective parsed = by_counts ? *by_counts : parse_collective(collective);
   const ReduceOp reduction = reduce_op_of(op);
-  return {parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root, count * type.parts()};
+  Call call{parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root,
+            count * type.parts()};
+  call.by_counts = by_counts.has_value();
+  return call;
 }
 
 void bind_unique_id(nb::module_& module) {
@@ -173,6 +178,17 @@ void bind_communicator(nb::module_& module) {
              int root) { return run_collective(handle, {parse_collective(collective), root}, array, out, dtype, op); },
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"))
+      .def(
+          "run_by_counts",
+          [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,
+             int root, nb::handle send_counts, nb::handle send_displacements, nb::handle receive_counts,
+             nb::handle receive_displacements) {
+            return run_by_counts(handle, collective, array, std::move(out), dtype, op, root,
+                                 {send_counts, send_displacements}, {receive_counts, receive_displacements});
+          },
+          nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
+          nb::arg("op").none(), nb::arg("root"), nb::arg("send_counts").none(), nb::arg("send_displacements").none(),
+          nb::arg("receive_counts").none(), nb::arg("receive_displacements").none())
       .def("run_plan", &run_plan, nb::arg("plan"), nb::arg("array").none(), nb::arg("out").none(),
            nb::arg("dtype").none(), nb::arg("op").none())
       .def(

@@ -411,6 +411,19 @@ class Communicator:
         op: str | PremulSum,
         root: int,
     ) -> object: ...
+    def run_by_counts(
+        self,
+        collective: str,
+        array: object | None,
+        out: object | None,
+        dtype: object | None,
+        op: str | PremulSum | None,
+        root: int,
+        send_counts: object | None,
+        send_displacements: object | None,
+        receive_counts: object | None,
+        receive_displacements: object | None,
+    ) -> object: ...
     def run_plan(
         self,
         plan: Plan,
@@ -461,6 +474,18 @@ def measure(
     communicator: Communicator,
     libraries: Sequence[PeerLibrary],
     call: Call,
+    iterations: int,
+    warmup: int,
+    cycles: int,
+    in_place: bool,
+    check: bool,
+    multiplied: bool = False,
+) -> list[Measurement]: ...
+def measure_by_counts(
+    communicator: Communicator,
+    libraries: Sequence[PeerLibrary],
+    call: Call,
+    imbalance: float,
     iterations: int,
     warmup: int,
     cycles: int,

@@ -146,6 +146,100 @@ class Communicator:
         """
         return self._core.run("all_to_all", array, out, dtype, "sum", 0)
 
+    def all_gather_v(
+        self, array: Any, counts: Any, *, displacements: Any = None, out: Any = None, dtype: Any = None
+    ) -> Any:
+        """As all_gather, but rank r gives `counts[r]` rows, along the first axis. All ranks give the same counts.
+
+        Shapes: array (counts[r], …), out (n, …) with n the sum of the counts. `displacements[r]` is the row of `out` at
+        which the rows of rank r begin; rows of `out` that belong to no rank stay as they are. Gives `out`. In place:
+        `array` is where it belongs in `out`.
+
+        This and the other methods that end in _v need at least one axis. Counts may be 0. Rows of one rank never
+        overlap those of another in an output. Raises Mismatch, on all ranks, where ranks count differently.
+        """
+        return self._by_counts("all_gather", array, out, dtype, receives=(counts, displacements))
+
+    def reduce_scatter_v(
+        self, array: Any, counts: Any, op: Op = "sum", *, displacements: Any = None, out: Any = None, dtype: Any = None
+    ) -> Any:
+        """As reduce_scatter, but rank r gets `counts[r]` rows of the result. All ranks give the same counts.
+
+        Shapes: array (n, …) with n the sum of the counts, out (counts[r], …). `displacements[r]` is the row of `array`
+        at which those for rank r begin. Gives `out`. In place: `out` is where its rows are in `array`.
+        """
+        return self._by_counts("reduce_scatter", array, out, dtype, op=op, sends=(counts, displacements))
+
+    def gather_v(
+        self,
+        array: Any,
+        counts: Any = None,
+        root: int = 0,
+        *,
+        displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Any:
+        """As all_gather_v, but only rank `root` gets the arrays; the others get None.
+
+        Shapes: array (n, …) with any n, which is `counts[r]` of the root. `counts`, `displacements` and `out` of other
+        ranks are not looked at.
+        """
+        return self._by_counts("gather", array, out, dtype, root=root, receives=(counts, displacements))
+
+    def scatter_v(
+        self,
+        array: Any = None,
+        counts: Any = None,
+        root: int = 0,
+        *,
+        displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Any:
+        """Rank r gets `counts[r]` rows of the array of rank `root`, along the first axis.
+
+        Shapes: array (n, …) with n the sum of the counts, out (counts[r], …). `displacements[r]` is the row of `array`
+        at which those for rank r begin. Gives `out`, which all ranks but the root must give: its rows say how many
+        come. `array`, `counts` and `displacements` of other ranks than the root are not looked at.
+        """
+        return self._by_counts("scatter", array, out, dtype, root=root, sends=(counts, displacements))
+
+    def all_to_all_v(
+        self,
+        array: Any,
+        send_counts: Any,
+        receive_counts: Any,
+        *,
+        send_displacements: Any = None,
+        receive_displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Any:
+        """Gives `send_counts[r]` rows to each rank r, and gets `receive_counts[r]` rows from it.
+
+        Shapes: array (n, …) with n the sum of the send counts, out (m, …) with m that of the receive counts. Blocks
+        follow each other in the order of ranks, or begin at the rows that the displacements name. No rank knows the
+        counts of others: what rank a sends to rank b is what b expects of a, or all ranks get Mismatch, which names
+        both. Gives `out`. In place: `out=array` with equal counts and displacements; the array is copied first.
+        """
+        sends, receives = (send_counts, send_displacements), (receive_counts, receive_displacements)
+        return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives)
+
+    def _by_counts(
+        self,
+        collective: str,
+        array: Any,
+        out: Any,
+        dtype: Any,
+        *,
+        op: Op | None = None,
+        root: int = 0,
+        sends: tuple[Any, Any] = (None, None),
+        receives: tuple[Any, Any] = (None, None),
+    ) -> Any:
+        return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
+
     def run(
         self,
         plan: _core.Plan | str | os.PathLike[str],
@@ -236,7 +330,8 @@ class Communicator:
         """The verified plan that such a call runs.
 
         `count` is in elements: of the whole array for all_reduce, reduce and broadcast; of what one rank gives for
-        all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all.
+        all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all;
+        of all blocks together for all_gather_v and the like.
         On two GPUs the last part of a longer message may go by another plan; `plait plan` says so.
         """
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))

@@ -7,7 +7,9 @@
 namespace plait {
 
 inline Query query_of(const Call& call, int ranks) {
-  return {call.collective, message_bytes(call, ranks), call.root, call.type, call.plan};
+  Query query{call.collective, message_bytes(call, ranks), call.root, call.type, call.plan};
+  query.knows_own_blocks_only = call.by_counts && !knows_all_counts(call.collective);
+  return query;
 }
 
 inline Choice choice_for(Tuner& tuner, const Call& call) {

@@ -9,7 +9,9 @@
 #include "algorithms/steps/arguments.hpp"
 #include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
+#include "api/call_checks.hpp"
 #include "api/call_logger.hpp"
+#include "api/calls_by_counts.hpp"
 #include "api/choice_for.hpp"
 #include "api/cores.hpp"
 #include "api/device_backend.hpp"
@@ -21,7 +23,6 @@
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/overlap.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/control.hpp"
@@ -93,11 +94,8 @@ struct Communicator::Impl {
   void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
+  const BoundPlan& bound_for(const CallByCounts& call);
   void check(const Call& call, const void* input, const void* output) const;
-  void check_elements(const Call& call, const void* input, const void* output) const;
-  void check_scalar(const Call& call, const Scalar& scalar) const;
-  bool is_in_place(const Call& call, const void* input, const void* output) const;
-  bool has_both_in_place(const Call& call, const void* input, const void* output) const;
   void log_host_call(const Call& call, const void* input, const void* output);
   void log_device_call(const Call& call, const void* input, const void* output);
   void log_found();
@@ -117,6 +115,7 @@ struct Communicator::Impl {
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
   CallCache<BoundPlan> bound;
+  CallsByCounts by_counts;
   CallLogger host_log, device_log;
 };
 
@@ -178,6 +177,7 @@ void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (device) device->give(plan);
   if (!tuner.give(std::move(plan))) return;
   bound.clear();
+  by_counts.forget();
   on_this_node.clear();
 }
 
@@ -187,7 +187,7 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
     check_nodes(plan.plan(), hosts);
     return plan;
   }
-  if (!spans_nodes(plan.plan())) return plan;
+  if (!spans_nodes(plan.plan()) || passes_through_inboxes(plan.plan())) return plan;
   const auto found = on_this_node.find(&plan);
   if (found != on_this_node.end()) return found->second;
   return on_this_node.emplace(&plan, verify(on_one_node(plan.plan()))).first->second;
@@ -198,69 +198,17 @@ const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
                    [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
 }
 
+const BoundPlan& Communicator::Impl::bound_for(const CallByCounts& it) {
+  return by_counts.bound(it, [&] {
+    return bind(performed(*tuner.plan(choice_for(tuner, it.call).plan)), it.call, rank, limits, it.blocks);
+  });
+}
+
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
-  const auto refuse = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
-  };
-  if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
-    refuse("root ", call.root, " is not one of the ", size, " ranks");
-  }
+  check_kind(call, rank, size);
   const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
   if (given != nullptr) check_same_collective(*given, call.collective, call.root);
-  if (reduces(call.collective) && !has(call.type, call.op)) refuse(why_not(call.type, call.op));
-  const size_t element = size_of(call.type);
-  const size_t copies = has_rank_blocks(call.collective) ? static_cast<size_t>(size) : 1;
-  if (call.count > SIZE_MAX / 4 / element / copies) refuse("the count is larger than any memory");
-  if (call.count == 0) return;
-  const bool gives = has_input(call, rank), gets = has_output(call, rank);
-  if (gives && input == nullptr) refuse("input is null");
-  if (gets && output == nullptr) refuse("output is null");
-  if (!gives || !gets) return;
-  const auto* in = static_cast<const std::byte*>(input);
-  const auto* out = static_cast<const std::byte*>(output);
-  const size_t in_bytes = input_elements(call, size, rank) * element;
-  const size_t out_bytes = output_elements(call, size, rank) * element;
-  const bool in_place = is_in_place(call, input, output);
-  if (!in_place && overlap(in, in_bytes, out, out_bytes)) {
-    refuse("input and output overlap without being in place; in place means ",
-           gathers(call.collective)    ? "input = output + rank * count"
-           : scatters(call.collective) ? "output = input + rank * count"
-                                       : "input = output");
-  }
-  if (in_place && given != nullptr && !given->in_place) {
-    refuse("plan ", given->algorithm, " is never in place; give another output");
-  }
-}
-
-// For a rank that has input and output.
-bool Communicator::Impl::is_in_place(const Call& call, const void* input, const void* output) const {
-  const auto* in = static_cast<const std::byte*>(input);
-  const auto* out = static_cast<const std::byte*>(output);
-  const size_t before = rank * call.count * size_of(call.type);
-  if (gathers(call.collective)) return in == out + before;
-  return scatters(call.collective) ? out == in + before : in == out;
-}
-
-// A GPU that loads a misaligned element fails for good, with everything else that its process does there.
-void Communicator::Impl::check_elements(const Call& call, const void* input, const void* output) const {
-  const size_t element = size_of(call.type);
-  if (call.count == 0) return;
-  const auto check_one = [&](bool is_used, const char* which, const void* buffer) {
-    if (!is_used || reinterpret_cast<uintptr_t>(buffer) % element == 0) return;
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", which,
-         " begins between two elements, whose size is ", element,
-         " bytes; on GPUs buffers begin at a multiple of that");
-  };
-  check_one(has_input(call, rank), "input", input);
-  check_one(has_output(call, rank), "output", output);
-}
-
-void Communicator::Impl::check_scalar(const Call& call, const Scalar& scalar) const {
-  const auto refuse = [&](const auto&... parts) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
-  };
-  if (!reduces(call.collective) || call.op != ReduceOp::kSum) refuse("only inputs of a sum are multiplied by a scalar");
-  if (scalar.type != call.type) refuse("the scalar is ", name(scalar.type), "; it must be of the type of the call");
+  check_buffers(call, rank, size, given, input, output);
 }
 
 // Once a communicator.
@@ -269,17 +217,13 @@ void Communicator::Impl::log_found() {
   if (rank == 0 && log.shows(LogLevel::kInfo)) log.info(found_text(main_tuner().machine(), settings));
 }
 
-bool Communicator::Impl::has_both_in_place(const Call& call, const void* input, const void* output) const {
-  return call.count > 0 && has_input(call, rank) && has_output(call, rank) && is_in_place(call, input, output);
-}
-
 void Communicator::Impl::log_host_call(const Call& call, const void* input, const void* output) {
-  host_log.write(call, has_both_in_place(call, input, output), [&] { return host_call_text(tuner, call); });
+  host_log.write(call, has_both_in_place(call, rank, input, output), [&] { return host_call_text(tuner, call); });
 }
 
 void Communicator::Impl::log_device_call(const Call& call, const void* input, const void* output) {
   const bool is_empty = call.count == 0 && call.collective != Collective::kBarrier;
-  device_log.write(call, has_both_in_place(call, input, output), [&] {
+  device_log.write(call, has_both_in_place(call, rank, input, output), [&] {
     return is_empty ? "nothing is launched" : gpu_call_text(device->tuner(), call, device->launch_for(call));
   });
 }
@@ -413,17 +357,39 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   impl.check(call, input, output);
   if (impl.host_log.shows()) [[unlikely]]
     impl.log_host_call(call, input, output);
-  if (scalar == nullptr) return impl.host.run(impl.bound_for(call), call, input, output);
-  impl.check_scalar(call, *scalar);
-  if (scalar->on_device != nullptr) {
-    fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ", ", to_text(call),
-         ": the scalar is on a GPU and the buffers are in host memory; give its value");
+  if (scalar == nullptr) {
+    const BoundPlan& bound = impl.bound_for(call);
+    if (!bound.plan->plan().in_place && has_both_in_place(call, impl.rank, input, output)) {
+      const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
+      impl.host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
+      return impl.by_counts.release();
+    }
+    return impl.host.run(bound, call, input, output);
   }
+  check_scalar_on_host(call, impl.rank, *scalar);
   const BoundPlan& bound = impl.bound_for(call);
   impl.host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
   impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
+}
+
+void Communicator::run_by_counts(const CallByCounts& it, const void* input, void* output, const Scalar* scalar) {
+  Impl& impl = held(impl_);
+  const Call& call = it.call;
+  check_kind(call, impl.rank, impl.size);
+  if (scalar != nullptr) check_scalar_on_host(call, impl.rank, *scalar);
+  const bool in_place = check_blocks(call, impl.size, impl.rank, it.blocks, input, output);
+  if (impl.host_log.shows()) [[unlikely]]
+    impl.host_log.write(call, in_place, [&] { return host_call_text(impl.tuner, call); });
+  const BoundPlan& bound = impl.bound_for(it);
+  impl.host.check_usable();  // before an input is copied or multiplied for nothing
+  if (in_place && !bound.plan->plan().in_place) input = impl.by_counts.copy(call, it.blocks.input, input);
+  const size_t bytes = extent(it.blocks.input) * size_of(call.type);
+  if (scalar != nullptr) input = impl.products.make(call, impl.rank, bytes, *scalar, input, output);
+  impl.host.run(bound, call, input, output);
+  impl.products.release();
+  impl.by_counts.release();
 }
 
 void Communicator::give(std::shared_ptr<const VerifiedPlan> plan) { held(impl_).give(std::move(plan)); }
@@ -470,8 +436,8 @@ bool Communicator::start_enqueue(const Call& call, const void* input, void* outp
   Impl& impl = held(impl_);
   DeviceBackend& device = impl.device_backend();
   impl.check(call, input, output);
-  impl.check_elements(call, input, output);
-  if (scalar != nullptr) impl.check_scalar(call, *scalar);
+  check_elements(call, impl.rank, input, output);
+  if (scalar != nullptr) check_scalar(call, impl.rank, *scalar);
   if (impl.device_log.shows()) [[unlikely]]
     impl.log_device_call(call, input, output);
   return device.start(call, input, output, stream, scalar);

@@ -13,6 +13,7 @@
 #include "base/reductions.hpp"
 #include "base/settings.hpp"
 #include "plan/verifier.hpp"
+#include "runtime/buffer_blocks.hpp"
 #include "runtime/call.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
@@ -88,10 +89,29 @@ class Communicator {
   // Returns when every rank has called it.
   void barrier();
 
+  // The same with blocks of unequal sizes, on host memory. Counts may be 0. Displacements are elements from the start
+  // of the buffer to a block; without them, each block follows the one before it. Blocks of an output do not overlap.
+  // In place: the own block lies where it does in the other buffer; of all_to_all_v, both buffers are equal, with equal
+  // counts and displacements, and the input is copied first. kMismatch, on all ranks, if ranks count differently.
+
+  // Rank r gives counts[r] elements; every rank gets all, block r from rank r. All ranks give the same counts.
+  void all_gather_v(const void* input, void* output, const BlockCounts& counts, DataType type);
+  // Reduces the blocks of every rank's input; rank r gets block r. All ranks give the same counts.
+  void reduce_scatter_v(const void* input, void* output, const BlockCounts& counts, DataType type, ReduceOp op);
+  // Every rank gives `count` elements; `root` gets block r from rank r. Only the root's `counts` are looked at.
+  void gather_v(const void* input, size_t count, void* output, const BlockCounts& counts, DataType type, int root);
+  // `root` gives block r to rank r, which gets `count` elements. Only the root's `counts` are looked at.
+  void scatter_v(const void* input, const BlockCounts& counts, void* output, size_t count, DataType type, int root);
+  // Every rank gives its block r to rank r, and gets block r from rank r. No rank knows the counts of others.
+  void all_to_all_v(const void* input, const BlockCounts& given, void* output, const BlockCounts& received,
+                    DataType type);
+
   // Runs any of the above. `scalar`, for sums: this rank's input is multiplied by it first (a pre-multiplied sum).
   // Every rank has its own; none counts as 1. The input is written in place only. Products that cannot lie in the
   // output need memory: if there is none, the call throws kResources before anything happened on this rank.
   void run(const Call& call, const void* input, void* output, const Scalar* scalar = nullptr);
+  // Runs any by counts: call_by_counts() makes the call and the blocks.
+  void run_by_counts(const CallByCounts& call, const void* input, void* output, const Scalar* scalar = nullptr);
 
   // Gives a plan of the caller's own. Calls that name it by its fingerprint (Call::plan) run it in place of the choice.
   // At least the last 256 plans are kept. Ranks that name different plans get kMismatch. Throws kInvalidArgument if the

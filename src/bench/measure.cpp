@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "bench/bench_stage.hpp"
 #include "bench/exact_input.hpp"
 #include "bench/pages.hpp"
 #include "bench/ranks.hpp"
@@ -16,17 +17,6 @@ namespace {
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-// A call to measure, which every peer can make on this rank's buffers.
-class BenchStage {
- public:
-  virtual ~BenchStage() = default;
-  virtual bool served_by(const PeerLibrary& peer) const = 0;
-  virtual bool has_exact_result() const = 0;
-  virtual void fill(int variant) = 0;
-  virtual void run(PeerLibrary& peer) = 0;
-  virtual size_t count_wrong(int variant) const = 0;
-};
 
 class CallStage final : public BenchStage {
  public:
@@ -111,6 +101,33 @@ double time_loop(Communicator& communicator, BenchStage& stage, PeerLibrary& pee
   return over_ranks(communicator, elapsed / iterations, DataType::kFloat64, ReduceOp::kMax);
 }
 
+class PlaitPeerLibrary : public PeerLibrary {
+ public:
+  explicit PlaitPeerLibrary(Communicator& communicator) : communicator_(communicator) {}
+  std::string name() const override { return "Plait"; }
+  bool serves(const Call&) const override { return true; }
+  void run(const Call& call, const void* input, void* output) override { communicator_.run(call, input, output); }
+  bool multiplies() const override { return true; }
+  void run_multiplied(const Call& call, const Scalar& factor, const void* input, void* output) override {
+    communicator_.run(call, input, output, &factor);
+  }
+
+  bool serves(const CallByCounts&) const override { return true; }
+  void run(const CallByCounts& call, const Scalar* factor, const void* input, void* output) override {
+    communicator_.run_by_counts(call, input, output, factor);
+  }
+
+  bool serves(const RingShift&) const override { return true; }
+  void run(const RingShift& shift, const void* input, void* output) override {
+    communicator_.exchange(shift.messages(input, output));
+  }
+
+ private:
+  Communicator& communicator_;
+};
+
+}  // namespace
+
 std::vector<Measurement> measure_stage(Communicator& communicator, const std::vector<PeerLibrary*>& peers,
                                        BenchStage& stage, const MeasureOptions& options) {
   std::vector<Measurement> results(peers.size());
@@ -134,34 +151,16 @@ std::vector<Measurement> measure_stage(Communicator& communicator, const std::ve
   return results;
 }
 
-class PlaitPeerLibrary : public PeerLibrary {
- public:
-  explicit PlaitPeerLibrary(Communicator& communicator) : communicator_(communicator) {}
-  std::string name() const override { return "Plait"; }
-  bool serves(const Call&) const override { return true; }
-  void run(const Call& call, const void* input, void* output) override { communicator_.run(call, input, output); }
-  bool multiplies() const override { return true; }
-  void run_multiplied(const Call& call, const Scalar& factor, const void* input, void* output) override {
-    communicator_.run(call, input, output, &factor);
-  }
-
-  bool serves(const RingShift&) const override { return true; }
-  void run(const RingShift& shift, const void* input, void* output) override {
-    communicator_.exchange(shift.messages(input, output));
-  }
-
- private:
-  Communicator& communicator_;
-};
-
-}  // namespace
-
 std::unique_ptr<PeerLibrary> make_plait_peer(Communicator& communicator) {
   return std::make_unique<PlaitPeerLibrary>(communicator);
 }
 
 void PeerLibrary::run_multiplied(const Call&, const Scalar&, const void*, void*) {
   fail(ErrorCode::kInvalidArgument, name(), " has no pre-multiplied sums");
+}
+
+void PeerLibrary::run(const CallByCounts&, const Scalar*, const void*, void*) {
+  fail(ErrorCode::kInvalidArgument, name(), " has no collectives by counts here");
 }
 
 void PeerLibrary::run(const RingShift&, const void*, void*) {

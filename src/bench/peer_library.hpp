@@ -7,6 +7,7 @@
 
 #include "api/communicator.hpp"
 #include "bench/ring_shift.hpp"
+#include "runtime/buffer_blocks.hpp"
 #include "runtime/call.hpp"
 
 namespace plait {
@@ -23,6 +24,10 @@ class PeerLibrary {
   // Whether the library has pre-multiplied sums, and one of them.
   virtual bool multiplies() const { return false; }
   virtual void run_multiplied(const Call& call, const Scalar& factor, const void* input, void* output);
+
+  // Calls by counts; the factor of a pre-multiplied sum may be null.
+  virtual bool serves(const CallByCounts&) const { return false; }
+  virtual void run(const CallByCounts& call, const Scalar* factor, const void* input, void* output);
 
   virtual bool serves(const RingShift&) const { return false; }
   virtual void run(const RingShift& shift, const void* input, void* output);

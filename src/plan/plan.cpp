@@ -37,8 +37,23 @@ Collective parse_collective(std::string_view text) {
   for (const auto& [alias, collective] : kCollectiveAliases) {
     if (simplified(text) == alias) return collective;
   }
+  if (const auto equal = collective_by_counts(text)) {
+    fail(ErrorCode::kInvalidArgument, "'", text, "' has the plans of ", name(*equal),
+         ", bound to blocks of other sizes; name that");
+  }
   fail(ErrorCode::kInvalidArgument, "unknown collective '", text, "'; known are ", known,
        did_you_mean(text, kCollectives));
+}
+
+std::optional<Collective> collective_by_counts(std::string_view text) {
+  std::string simple = simplified(text);
+  if (!simple.ends_with('v')) return std::nullopt;
+  simple.pop_back();
+  for (size_t i = 0; i < kCollectives.size(); ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (has_rank_blocks(collective) && simple == simplified(kCollectives[i])) return collective;
+  }
+  return std::nullopt;
 }
 
 }  // namespace plait

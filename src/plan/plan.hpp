@@ -11,6 +11,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -138,6 +139,9 @@ const char* name(Access access);
 // Parses a name. Also takes the spellings of NCCL and MPI, in any case: "allreduce", "AllReduce", "bcast". Throws
 // kInvalidArgument with the known names.
 Collective parse_collective(std::string_view text);
+// Returns the collective of a name that ends in v, for a count for each rank: "all_to_all_v", "MPI_Allgatherv". None
+// for other names.
+std::optional<Collective> collective_by_counts(std::string_view text);
 
 // True if the result combines contributions of several ranks.
 constexpr bool reduces(Collective collective) {

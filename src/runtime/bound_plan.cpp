@@ -13,8 +13,11 @@ namespace {
 
 class Binder {
  public:
-  Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits, const BlockPart& part);
+  // `blocks`: of this rank, where their sizes differ; `part` then holds the longest of them.
+  Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits, const BlockPart& part,
+         const BufferBlocks* blocks = nullptr);
   BoundPlan bind();
+  BoundPlan bind_unequal();
   BoundPlan bind_alike(const BoundPlan& other);
 
  private:
@@ -33,9 +36,16 @@ class Binder {
                     std::vector<BoundOperation>& queue) const;
   BoundPlace bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const;
   int end_of_piece(const Operation& operation, int chunk, const SliceLayout& layout) const;
+  size_t elements(int chunk, int chunks, const SliceLayout& layout) const;
+  void check_signals_and_messages() const;
+  void enter_inbox(BoundOperation& message, BoundSlice& slice) const;
   bool is_streamed(const Place& place, size_t elements) const;
+  bool are_together(int peer) const { return !limits_.messages || plan_.node_of[peer] == plan_.node_of[rank_]; }
   size_t largest_slice() const;
+  size_t even_slice() const;
   SliceLayout layout_for(size_t block_elements) const;
+  const BufferBlock& block_of(int chunk) const;
+  SliceLayout layout_of_block(const BufferBlock& block, const SliceLayout& layout) const;
   bool is_wide(bool partial) const { return partial && accumulates_in_float32(call_.type); }
 
   const VerifiedPlan& verified_;
@@ -44,7 +54,10 @@ class Binder {
   const int rank_;
   const BindLimits& limits_;
   const BlockPart part_;
+  const BufferBlocks* const blocks_;
+  const bool has_inboxes_;
   const SentMemory sent_;
+  size_t first_ = 0;              // of each block, in the current slice of unequal blocks
   bool data_in_signals_ = false;  // of the current slice
   const size_t element_bytes_;
   size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
@@ -52,32 +65,40 @@ class Binder {
 };
 
 Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const BindLimits& limits,
-               const BlockPart& part)
+               const BlockPart& part, const BufferBlocks* blocks)
     : verified_(verified),
       plan_(verified.plan()),
       call_(call),
       rank_(rank),
       limits_(limits),
       part_(part),
+      blocks_(blocks),
+      has_inboxes_(passes_through_inboxes(plan_)),
       sent_(plan_, rank),
       element_bytes_(size_of(call.type)),
       slot_element_bytes_(element_bytes_) {
-  for (const RankPlan& ranks : plan_.ranks) {
-    slots_ = std::max(slots_, ranks.scratch_slots + ranks.host_slots);
-    if (ranks.signals > limits.signals) {
-      fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", ranks.signals, " signals a rank, but there are ",
-           limits.signals, "; use a plan with fewer chunks");
-    }
-    if (ranks.messages > 0 && !limits.messages) {
-      fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm,
-           " sends messages between nodes, and these ranks are on one node");
-    }
-  }
+  for (const RankPlan& ranks : plan_.ranks) slots_ = std::max(slots_, ranks.scratch_slots + ranks.host_slots);
+  check_signals_and_messages();
   for (const auto& queues : verified.report().facts) {
     for (const auto& queue : queues) {
       for (const ReduceFacts& facts : queue) {
         if (is_wide(facts.result_is_partial)) slot_element_bytes_ = accumulator_size_of(call.type);
       }
+    }
+  }
+}
+
+void Binder::check_signals_and_messages() const {
+  for (const RankPlan& ranks : plan_.ranks) {
+    const int signals = has_inboxes_ ? InboxShape::signals_of(ranks) : ranks.signals;
+    if (signals > limits_.signals) {
+      fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", signals, " signals a rank, but there are ",
+           limits_.signals,
+           has_inboxes_ ? ", two for each message that it receives" : "; use a plan with fewer chunks");
+    }
+    if (ranks.messages > 0 && !limits_.messages && !has_inboxes_) {
+      fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm,
+           " sends messages between nodes, and these ranks are on one node");
     }
   }
 }
@@ -101,22 +122,76 @@ size_t Binder::largest_slice() const {
   return std::min(part_.count, chunk * static_cast<size_t>(plan_.chunks_per_block));
 }
 
+// A chunk's block is in one of the rank's buffers, or its size is not known here.
+const BufferBlock& Binder::block_of(int chunk) const {
+  for (const auto& [window, blocks] : {std::pair(input_window(plan_, rank_), &blocks_->input),
+                                       std::pair(output_window(plan_, rank_), &blocks_->output)}) {
+    const int position = window.blocks > 0 ? window.position_of(chunk) : -1;
+    if (position >= 0) return blocks->at(static_cast<size_t>(position / plan_.chunks_per_block));
+  }
+  fail(ErrorCode::kInternal, "plan ", plan_.algorithm, ": rank ", rank_, " does not know the size of chunk ", chunk);
+}
+
+// The part of one block in a slice, in chunks of its own size. Slots have that of the longest block's chunks.
+SliceLayout Binder::layout_of_block(const BufferBlock& block, const SliceLayout& layout) const {
+  const size_t rest = block.count - std::min(block.count, first_);
+  SliceLayout own = layout_for(std::min(rest, layout.block_elements));
+  own.block_stride = 0;
+  return own;
+}
+
+size_t Binder::elements(int chunk, int chunks, const SliceLayout& layout) const {
+  if (blocks_ == nullptr) return layout.elements(chunk, chunks);
+  return layout_of_block(block_of(chunk), layout).elements(chunk, chunks);
+}
+
 SliceLayout Binder::layout_for(size_t block_elements) const {
   return {block_elements, call_.count, chunk_elements_for(block_elements, plan_.chunks_per_block, element_bytes_),
           plan_.chunks_per_block};
 }
 
-// Cuts slices of even size, at multiples where an element of the accumulator is aligned. Every channel gets equally
-// many.
-BoundPlan Binder::bind() {
-  if (plan_.blocks == 0 || part_.count == 0) return bind_slices(0);
+BoundPlan Binder::bind() { return bind_slices(plan_.blocks == 0 || part_.count == 0 ? 0 : even_slice()); }
+
+// Slices have the same elements of every block, as far as the block goes. Between the slices in which blocks end, all
+// are cut alike.
+BoundPlan Binder::bind_unequal() {
+  if (slots_ > 0 && !knows_all_counts(plan_.collective)) {
+    fail(ErrorCode::kInternal, "plan ", plan_.algorithm, " passes on blocks whose sizes a rank does not know");
+  }
+  if (part_.count == 0) return bind_slices(0);
+  const size_t elements = even_slice();
+  BoundPlan bound;
+  bound.plan = &verified_;
+  bound.slices = (part_.count + elements - 1) / elements;
+  bound.slice_bytes = elements * element_bytes_;
+  std::vector<size_t> borders{0, bound.slices};  // slices in which another layout begins
+  for (const auto* all : {&blocks_->input, &blocks_->output}) {
+    for (const BufferBlock& block : *all) {
+      for (const size_t border : {block.count / elements, (block.count + elements - 1) / elements}) {
+        borders.push_back(border);
+      }
+    }
+  }
+  std::ranges::sort(borders);
+  for (size_t i = 1; i < borders.size(); ++i) {
+    if (borders[i] == borders[i - 1]) continue;
+    first_ = borders[i - 1] * elements;
+    bound.unequal.push_back(
+        {borders[i] - borders[i - 1], bind_slice(layout_for(std::min(elements, part_.count - first_)))});
+  }
+  return bound;
+}
+
+// Returns the elements of slices of even size, at multiples where an element of the accumulator is aligned. Every
+// channel gets equally many.
+size_t Binder::even_slice() const {
   const auto divide = [](size_t a, size_t b) { return (a + b - 1) / b; };
   const size_t largest = largest_slice();
   const size_t rounds = divide(part_.count, largest * limits_.channels);
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
   const size_t even =
       std::max(divide(part_.count, rounds * limits_.channels), limits_.least_slice_bytes / element_bytes_);
-  return bind_slices(std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule));
+  return std::min(largest, divide(std::max<size_t>(even, 1), granule) * granule);
 }
 
 BoundPlan Binder::bind_alike(const BoundPlan& other) {
@@ -222,11 +297,12 @@ void Binder::bind_message(const Operation& operation, const ReduceFacts& facts, 
   const int first_request = slice.requests;
   for (int chunk = operation.chunk; chunk < end;) {
     const int piece_end = end_of_piece(operation, chunk, layout);
-    it.bytes = layout.elements(chunk, piece_end - chunk) * element;
+    it.bytes = elements(chunk, piece_end - chunk, layout) * element;
     if (it.bytes > 0) {
       const Place& place = sends ? operation.sources[0] : operation.destinations[0];
       it.first_place = slice.places.size();
       slice.places.push_back(bind_place(place, chunk, chunk - operation.chunk, layout));
+      enter_inbox(it, slice);
       it.request = slice.requests++;
       queue.push_back(it);
     }
@@ -236,13 +312,33 @@ void Binder::bind_message(const Operation& operation, const ReduceFacts& facts, 
   it.bytes = 0;
   it.first_place = slice.places.size();
   slice.places.push_back({kFirstScratchBase + static_cast<uint32_t>(rank_), 0});
+  enter_inbox(it, slice);
   it.request = slice.requests++;
   queue.push_back(it);
 }
 
+// Names the inbox of a message between ranks of one host, behind the message's place.
+void Binder::enter_inbox(BoundOperation& message, BoundSlice& slice) const {
+  if (!are_together(message.peer_rank)) return;
+  if (!has_inboxes_) {
+    fail(ErrorCode::kInvalidPlan, "plan ", plan_.algorithm, " sends a message from rank ", rank_, " to rank ",
+         message.peer_rank, ", which are on one host; such plans have no scratch, and a block in each message");
+  }
+  const int receiver = message.kind == OpKind::kSend ? message.peer_rank : rank_;
+  message.in_memory = true;
+  message.inbox = InboxShape::of(plan_.ranks[receiver], message.message, limits_.scratch_bytes, limits_.signal_stride);
+  if (message.inbox.slot_bytes == 0) {
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", plan_.ranks[receiver].messages,
+         " inboxes on rank ", receiver, ", but a rank has only ", limits_.scratch_bytes,
+         " bytes for them; raise PLAIT_SCRATCH_KIB");
+  }
+  slice.places.push_back({kFirstScratchBase + static_cast<uint32_t>(receiver), message.inbox.offset});
+}
+
 // The last chunk, excluded, of the piece that begins with `chunk`.
 int Binder::end_of_piece(const Operation& operation, int chunk, const SliceLayout& layout) const {
-  if (slot_element_bytes_ != element_bytes_ || limits_.chunk_by_chunk) return chunk + 1;  // slots are apart
+  const bool slots_are_apart = slot_element_bytes_ != element_bytes_ || (blocks_ != nullptr && slots_ > 0);
+  if (slots_are_apart || limits_.chunk_by_chunk) return chunk + 1;
   const int block_end = (chunk / layout.chunks_per_block + 1) * layout.chunks_per_block;
   return std::min(operation.chunk + operation.chunks, block_end);
 }
@@ -255,7 +351,7 @@ void Binder::bind_reduce(const Operation& operation, const ReduceFacts& facts, c
   const int end = operation.chunk + operation.chunks;
   while (chunk < end) {
     const int piece_end = end_of_piece(operation, chunk, layout);
-    const size_t elements = layout.elements(chunk, piece_end - chunk);
+    const size_t elements = this->elements(chunk, piece_end - chunk, layout);
     if (elements > 0) {
       BoundOperation it;
       it.kind = OpKind::kReduce;
@@ -298,8 +394,11 @@ bool Binder::is_streamed(const Place& place, size_t elements) const {
 
 BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {
   // The blocks of a user buffer lie one behind the other.
-  const auto within = [&](const ChunkWindow& window) {
-    return (layout.begin(window.position_of(chunk)) + part_.first) * element_bytes_;
+  const auto within = [&](const ChunkWindow& window, const std::vector<BufferBlock> BufferBlocks::* blocks) {
+    const int position = window.position_of(chunk);
+    if (blocks_ == nullptr) return (layout.begin(position) + part_.first) * element_bytes_;
+    const BufferBlock& block = (blocks_->*blocks).at(static_cast<size_t>(position / plan_.chunks_per_block));
+    return (block.first + layout_of_block(block, layout).begin(position % plan_.chunks_per_block)) * element_bytes_;
   };
   const bool callers = place.buffer == Buffer::kInput || place.buffer == Buffer::kOutput;
   if (callers && place.rank != rank_) {
@@ -308,9 +407,9 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
   }
   switch (place.buffer) {
     case Buffer::kInput:
-      return {kInputBase, within(input_window(plan_, place.rank))};
+      return {kInputBase, within(input_window(plan_, place.rank), &BufferBlocks::input)};
     case Buffer::kOutput:
-      return {kOutputBase, within(output_window(plan_, place.rank))};
+      return {kOutputBase, within(output_window(plan_, place.rank), &BufferBlocks::output)};
     default: {
       if (data_in_signals_ && place.rank != rank_) {
         const auto number = static_cast<size_t>(signal_from(plan_, rank_, place.rank));
@@ -326,6 +425,25 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
 }
 
 }  // namespace
+
+bool passes_through_inboxes(const Plan& plan) {
+  const auto is_in_one_block = [&](const Operation& it) {
+    const bool is_message = it.kind == OpKind::kSend || it.kind == OpKind::kReceive;
+    return !is_message || it.chunks == 0 ||
+           it.chunk / plan.chunks_per_block == (it.chunk + it.chunks - 1) / plan.chunks_per_block;
+  };
+  return std::ranges::all_of(plan.ranks, [&](const RankPlan& rank) {
+    return rank.scratch_slots + rank.host_slots == 0 && std::ranges::all_of(rank.queues, [&](const Queue& queue) {
+             return std::ranges::all_of(queue.operations, is_in_one_block);
+           });
+  });
+}
+
+BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits,
+               const BufferBlocks& blocks) {
+  const size_t longest = std::max(most_elements(blocks.input), most_elements(blocks.output));
+  return Binder(plan, call, rank, limits, {0, longest}, &blocks).bind_unequal();
+}
 
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits) {
   return bind(plan, call, rank, limits, {0, call.count});

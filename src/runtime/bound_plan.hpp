@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "plan/verifier.hpp"
+#include "runtime/buffer_blocks.hpp"
 #include "runtime/call.hpp"
+#include "runtime/inbox_shape.hpp"
 #include "runtime/message_layout.hpp"
 
 namespace plait {
@@ -41,10 +43,12 @@ struct BoundOperation {
   bool carries_data = false;  // signal: it carries the data at places[first_place], see BindLimits::signal_payload
   size_t bytes = 0;           // send and receive: of the piece at places[first_place]
   int message = -1;           // send and receive: the number of the message among those of the receiving rank
+  bool in_memory = false;     // send and receive: it goes through the receiver's inbox, places[first_place + 1]
+  InboxShape inbox;           // of such a message; the inbox's flags are where signals are
   int request = -1;           // send and receive: of BoundSlice::requests
   bool is_buffered = false;   // send: what it sends may be overwritten at any time afterwards
   bool ends_send = false;     // send: nothing new; waits until the send of this request has left its memory
-  int operation = 0;          // index in the plan's queue, for messages
+  int operation = 0;          // index in the plan's queue, for messages of errors
 };
 
 // One run of the plan, for slices of one size.
@@ -58,18 +62,36 @@ struct BoundSlice {
   SliceLayout layout;
 };
 
+// Slices that follow each other and are cut alike.
+struct SliceRun {
+  size_t slices = 0;
+  BoundSlice slice;
+};
+
 struct BoundPlan {
   const VerifiedPlan* plan = nullptr;
   size_t slices = 0;       // of the message, one run each: all but the last run `full`, the last runs `last`
   size_t slice_bytes = 0;  // from one slice to the next, in the user buffers
   BoundSlice full, last;
+  std::vector<SliceRun> unequal;  // of blocks of unequal sizes, which end one by one: in place of `full` and `last`
+
+  // Whether scratch is written past the caches in some slice.
+  bool streams_scratch() const {
+    bool streams = full.streams_scratch || last.streams_scratch;
+    for (const SliceRun& run : unequal) streams |= run.slice.streams_scratch;
+    return streams;
+  }
 };
+
+// Whether messages of the plan between ranks of one host can pass through inboxes: its scratch has no other use, and
+// each message is in one block.
+bool passes_through_inboxes(const Plan& plan);
 
 struct BindLimits {
   size_t signal_stride = 64;             // bytes from one flag to the next
   size_t scratch_bytes = 0;              // per rank (or channel) and epoch parity
   int signals = 0;                       // per rank and epoch parity
-  bool messages = false;                 // there is a network to other nodes
+  bool messages = false;                 // there is a network to other nodes; else all ranks are on one host
   size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
   size_t streaming_output_bytes = 0;  // messages from this size on are written to the output past the caches; 0: never
   // Bytes behind each flag that may carry data. A rank that publishes once and no more than that sends its data with
@@ -84,6 +106,10 @@ struct BindLimits {
 
 // Throws kResources if a plan does not fit the limits at all.
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits);
+// Binds the plan to blocks of unequal sizes. The rank may know its own only, if it touches no others (linear); else
+// all ranks know all.
+BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits,
+               const BufferBlocks& blocks);
 // Binds the plan to a part of every block, as if the message had no more.
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits, const BlockPart& part);
 // Binds the plan to the slices of `other`, which is bound to the same part, so that either plan can perform any of

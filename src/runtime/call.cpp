@@ -44,14 +44,21 @@ Call call_by(const VerifiedPlan& verified, DataType type, ReduceOp op, size_t co
 
 std::string to_text(const Call& call) {
   if (call.is_split) return "split of the communicator";
-  std::string text = name(call.collective);
-  if (call.collective != Collective::kBarrier) text += join(" of ", call.count, " ", name(call.type));
+  std::string text = name_of(call);
+  if (call.by_counts && !knows_all_counts(call.collective)) {
+    text += join(" of ", name(call.type));
+  } else if (call.collective != Collective::kBarrier) {
+    text += join(" of ", call.count, " ", name(call.type));
+  }
   if (reduces(call.collective)) text += join(" (", name(call.op), ")");
   if (has_root(call.collective)) text += join(", root ", call.root);
   if (call.order != 0) text += ", with axes in memory in the order " + axes_text(call.order);
+  if (call.counts != 0) text += ", by counts " + fingerprint_text(call.counts);
   if (call.plan != 0) text += ", by plan " + fingerprint_text(call.plan);
   return text;
 }
+
+std::string name_of(const Call& call) { return join(name(call.collective), call.by_counts ? "_v" : ""); }
 
 size_t input_elements(const Call& call, int ranks, int rank) {
   if (call.collective == Collective::kBarrier || !has_input(call, rank)) return 0;
@@ -66,9 +73,9 @@ size_t output_elements(const Call& call, int ranks, int rank) {
 uint32_t signature(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
                          static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24 |
-                         static_cast<uint64_t>(call.is_split) << 63;
+                         static_cast<uint64_t>(call.by_counts) << 62 | static_cast<uint64_t>(call.is_split) << 63;
   uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
-  x += call.order * 0xd6e8feb86659fd93ULL + call.plan * 0xa0761d6478bd642fULL;
+  x += call.order * 0xd6e8feb86659fd93ULL + call.plan * 0xa0761d6478bd642fULL + call.counts * 0xe7037ed1a0b428dbULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   const uint32_t reduced = static_cast<uint32_t>(x ^ (x >> 32));

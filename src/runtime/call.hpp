@@ -22,6 +22,10 @@ struct Call {
   bool is_split = false;  // the library's own call, in which ranks agree on how to split their communicator
   uint32_t order = 0;     // of the axes of all buffers in memory (pack_axis_order()), for callers that know axes
   uint64_t plan = 0;      // the fingerprint of the plan that the caller gave; 0: the tuner chooses
+  // Blocks have sizes of their own, as in all_gather_v (buffer_blocks.hpp). `count` is then of all blocks, and `counts`
+  // the fingerprint of their sizes, where every rank knows them (knows_all_counts()); else both are 0.
+  bool by_counts = false;
+  uint64_t counts = 0;
 
   friend bool operator==(const Call&, const Call&) = default;
 };
@@ -35,6 +39,14 @@ Call call_by(const VerifiedPlan& plan, DataType type, ReduceOp op, size_t count)
 
 // "all_reduce of 1000 float32 (sum)", for messages.
 std::string to_text(const Call& call);
+// "all_reduce", "all_to_all_v".
+std::string name_of(const Call& call);
+
+// Whether every rank knows the sizes of all blocks, in a call by counts of this collective. In the others a rank knows
+// those of the blocks that it gives and gets.
+inline bool knows_all_counts(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+}
 
 // A fingerprint that ranks exchange with every signal; never 0.
 uint32_t signature(const Call& call);
@@ -53,7 +65,8 @@ size_t output_elements(const Call& call, int ranks, int rank);
 
 // Bytes of the whole message, nccl-tests' "size". A message that is larger than size_t can tell has SIZE_MAX.
 inline size_t message_bytes(const Call& call, int ranks) {
-  const size_t bytes_each = size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
+  const bool has_equal_blocks = has_rank_blocks(call.collective) && !call.by_counts;
+  const size_t bytes_each = size_of(call.type) * (has_equal_blocks ? static_cast<size_t>(ranks) : 1);
   return call.count > SIZE_MAX / bytes_each ? SIZE_MAX : call.count * bytes_each;
 }
 

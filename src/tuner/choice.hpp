@@ -22,6 +22,7 @@ struct Query {
   DataType type = DataType::kFloat32;
   uint64_t plan = 0;         // the fingerprint of the plan that the caller gave, which then is the choice; 0: none
   bool only_simple = false;  // no other protocol will do
+  bool knows_own_blocks_only = false;  // ranks know the sizes of the blocks that they give and get, and of no others
 };
 
 // An algorithm and its arguments, or a plan that the caller gave. Equal choices are equal plans.

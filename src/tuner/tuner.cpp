@@ -121,6 +121,12 @@ std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOv
 }
 
 Choice Tuner::choose(const Query& query) {
+  if (query.knows_own_blocks_only) {
+    Choice choice;
+    choice.plan = made_of(parse_spec("linear", query.collective), query,
+                          "a rank knows the sizes of its own blocks only, so no other passes them on");
+    return choice;
+  }
   const AlgorithmOverrides::Entry* const forced =
       query.plan != 0 ? nullptr : overrides_.find(query.collective, query.bytes);
   Choice choice;

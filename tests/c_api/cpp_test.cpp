@@ -87,6 +87,28 @@ void in_threads(int ranks, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Rank r gives r elements to each rank of 4, or has a block of r elements.
+void check_counts(Communicator& comm, int r) {
+  using Counts = Communicator::Counts;
+  const Counts counts = {0, 1, 2, 3}, places = {6, 5, 3, 0}, own(4, static_cast<size_t>(r));
+  const std::vector<int> mine(static_cast<size_t>(4 * r), r);
+  std::vector<int> all(6);
+  comm.all_to_all_v(mine.data(), own, all.data(), counts);
+  check(all == std::vector<int>{1, 2, 2, 3, 3, 3}, "all_to_all_v");
+  comm.all_gather_v(mine.data(), all.data(), counts, places);
+  check(all == std::vector<int>{3, 3, 3, 2, 2, 1}, "all_gather_v");
+  std::vector<int> block(3, -1);
+  comm.scatter_v(all.data(), counts, block.data(), static_cast<size_t>(r), 3, places);
+  check(block[0] == (r > 0 ? r : -1) && block[2] == (r > 2 ? r : -1), "scatter_v");
+  comm.reduce_scatter_v(all.data(), block.data(), counts, plaitSum, places);
+  check(block[0] == (r > 0 ? 4 * r : -1), "reduce_scatter_v");
+  std::vector<int> table(6);
+  comm.gather_v(block.data(), static_cast<size_t>(r), table.data(), r == 1 ? counts : Counts{}, 1);
+  check(r != 1 || table == std::vector<int>{4, 8, 8, 12, 12, 12}, "gather_v");
+  expect_error(plaitInvalidArgument, "3 counts or displacements for 4 ranks",
+               [&] { comm.all_gather_v(mine.data(), all.data(), Counts{1, 2, 3}); });
+}
+
 void test_threads() {
   const plaitUniqueId id = plait::api::unique_id();
   std::atomic<int> checked = 0;
@@ -110,6 +132,7 @@ void test_threads() {
     check(part == 20 + r, "scatter");
     moved.all_to_all(mine.data(), mine.data(), 1);
     check(mine == std::vector<int>{r, 10 + r, 20 + r, 30 + r}, "all_to_all");
+    check_counts(moved, r);
     using plait::api::PremultipliedSum;
     const PremultipliedSum weighted(moved, 0.5 * (r + 1));
     double weight = 2, sum = 0;

@@ -263,7 +263,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     const int extras = p - (1 << floor_log2(p));
     return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
   }
-  if (algorithm.starts_with("one_shot(") || algorithm == "flat(both)") return {1};
+  if (algorithm.starts_with("one_shot(") || algorithm == "flat(both)" || algorithm == "linear") return {1};
   if (algorithm == "flat(store)") {
     const bool by_owners = a.collective == Collective::kReduce || a.collective == Collective::kBroadcast;
     const bool two_stages = a.collective == Collective::kAllReduce || (by_owners && p > 2);
@@ -389,6 +389,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   if (algorithm.starts_with("binomial(") && has_rank_blocks(a.collective)) return blocks_up_binomial(a);
   if (algorithm.starts_with("chain(") || algorithm.starts_with("binomial(")) return (p - 1) * parts;
   if (algorithm.starts_with("bruck(")) return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
+  if (algorithm == "linear") return (has_root(a.collective) ? 1 : p) * (p - 1);
   if (algorithm == "hierarchical_exchange") return blocks_by_way_of_nodes(a);
   if (algorithm.starts_with("double_binary_tree(")) {
     return (a.collective == Collective::kAllReduce ? 4 : 2) * (p - 1) * parts;
@@ -422,6 +423,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
 
 // Whether the plan is right where input and output are the same memory.
 inline bool documented_in_place(std::string_view algorithm, const AlgorithmArguments& a) {
+  if (algorithm == "linear") return a.collective != Collective::kAllToAll || a.ranks == 1;
   if (algorithm != "flat(load, zero_copy)" || a.ranks == 1) return true;
   if (a.collective == Collective::kAllToAll) return false;
   const bool own_is_shared = a.collective == Collective::kAllGather || a.collective == Collective::kBroadcast;

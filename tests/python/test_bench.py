@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -96,6 +97,11 @@ def test_row_has_the_columns_of_nccl_tests(alone):
         ("reduce-scatter", "4080", "340", "sum", "-1"),
         ("alltoall", "4080", "340", "none", "-1"),
         ("barrier", "0", "0", "none", "-1"),
+        ("alltoallv", "4080", "340", "none", "-1"),
+        ("AllGatherv", "4080", "340", "none", "-1"),
+        ("reduce_scatter_v", "4080", "340", "sum", "-1"),
+        ("gather-v", "4080", "340", "none", "1"),
+        ("MPI_Scatterv", "4080", "340", "none", "1"),
     ],
 )
 def test_collectives(collective, size, count, redop, root):
@@ -103,7 +109,32 @@ def test_collectives(collective, size, count, redop, root):
     assert result.returncode == 0, result.stderr
     (row,) = rows(result.stdout)
     assert row[:2] == [size, count] and row[3:5] == [redop, root]
-    assert row[8] == "0" and row[12] == ("N/A" if collective.startswith("send") else "0")
+    never_checked_in_place = collective.startswith("send") or collective == "alltoallv"
+    assert row[8] == "0" and row[12] == ("N/A" if never_checked_in_place else "0")
+
+
+def test_imbalance():
+    result = bench("all_to_all_v", "-n", 2, "-b", "1K", "-e", "1K", "--imbalance", "1.5", "--iters", 2, "--json", "-")
+    report = json.loads(result.stdout)
+    assert report["config"]["imbalance"] == 1.5
+    assert "that of rank 0 is 1.5 times the mean" in result.stderr
+    assert report["out_of_bounds"]["okay"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["all_gather_v", "-n", 2, "--imbalance", 3], "--imbalance 3 is more than 2 ranks"),
+        (["all_gather", "-n", 2, "--imbalance", 2], "--imbalance is for all_to_all_v, .* not for all_gather"),
+        (["all_gather_v", "-n", 2, "--imbalance", "none"], "'none' is no imbalance; it is at least 1"),
+        (["all_gather_u", "-n", 2], "did you mean 'all_gather'"),
+        (["alltoallw", "-n", 2], "did you mean 'all_to_all"),
+    ],
+)
+def test_imbalances_that_make_no_sense(arguments, words):
+    result = bench(*arguments, "-b", "1K")
+    assert result.returncode == 2
+    assert re.search(words, result.stderr), result.stderr
 
 
 @pytest.mark.parametrize(

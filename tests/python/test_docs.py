@@ -1,4 +1,4 @@
-"""docs/python.md: each example runs on two ranks, and prints what its comments say; and no reduction is left out."""
+"""Examples of docs/python.md and docs/counts.md run on two ranks and print what is said; no reduction is left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from plait import _core
 from ranks import launch
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, COUNTS = DOCS / "python.md", DOCS / "counts.md"
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
@@ -22,8 +23,11 @@ comm = plait.init()
 
 
 def examples():
+    """Those of counts.md go on with each other."""
     text = PAGE.read_text(encoding="utf-8")
-    return [(f"line {text.count(chr(10), 0, found.start()) + 1}", found[1]) for found in BLOCK.finditer(text)]
+    counts = "\n".join(BLOCK.findall(COUNTS.read_text(encoding="utf-8")))
+    found = [(f"line {text.count(chr(10), 0, it.start()) + 1}", it[1]) for it in BLOCK.finditer(text)]
+    return [*found, (COUNTS.name, counts)]
 
 
 @pytest.mark.parametrize(("line", "code"), examples(), ids=[line for line, _ in examples()])
@@ -51,5 +55,5 @@ def test_every_reduction_is_named(op):
 
 
 def test_what_examples_print_is_said():
-    assert len(examples()) >= 9
+    assert len(examples()) >= 10
     assert all(PRINTED.findall(code) or "print" not in code for _, code in examples())

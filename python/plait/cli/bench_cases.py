@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from .. import _core
 from . import usage
-from .bench_options import ALL, MULSUM, TYPES
+from .bench_options import ALL, BY_COUNTS, MULSUM, TYPES
 
-REDUCING = {"all_reduce", "reduce", "reduce_scatter"}
-ROOTED = {"reduce", "broadcast", "gather", "scatter"}
-_WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all"}
+REDUCING = {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_v"}
+ROOTED = {"reduce", "broadcast", "gather", "scatter", "gather_v", "scatter_v"}
+_WITH_BLOCKS = {"reduce_scatter", "all_gather", "gather", "scatter", "all_to_all", *BY_COUNTS}
+_IMBALANCE = 2.0
 
 
 def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
@@ -19,6 +20,7 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
     collective = options.collective
     if options.copy_bound and collective != "all_reduce":
         raise usage.UsageError("bench: --copy-bound is for all_reduce")
+    _complete_imbalance(options, ranks)
     roots = _roots(options, ranks)
     if collective == "barrier":
         for _ in range(options.run_cycles):
@@ -32,6 +34,23 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
                         count = _count(collective, size, _core.size_of(dtype), ranks)
                         total = count * _core.size_of(dtype) * (ranks if collective in _WITH_BLOCKS else 1)
                         yield collective, total, count, dtype, op, root, ranks
+
+
+def _complete_imbalance(options: argparse.Namespace, ranks: int) -> None:
+    """How many times the mean block that of rank 0 is. None where all blocks are equal by their nature."""
+    if options.collective not in BY_COUNTS:
+        if options.imbalance is not None:
+            raise usage.UsageError(f"bench: --imbalance is for {', '.join(BY_COUNTS)}, not for {options.collective}")
+        return
+    if options.device == "cuda":
+        raise usage.UsageError(f"bench: {options.collective} runs on host memory; leave --device cuda out")
+    if options.imbalance is None:
+        options.imbalance = min(_IMBALANCE, ranks)
+    if options.imbalance > ranks:
+        raise usage.UsageError(
+            f"bench: --imbalance {options.imbalance:g} is more than {usage.counted(ranks, 'rank')}: rank 0 would have "
+            "more than all there is"
+        )
 
 
 def _roots(options: argparse.Namespace, ranks: int) -> list[int]:

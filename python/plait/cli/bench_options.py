@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
 
 from .. import _core
 from . import bench_cuda, usage
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "send_receive", "barrier")
+BY_COUNTS = ("all_to_all_v", "all_gather_v", "reduce_scatter_v", "gather_v", "scatter_v")
+COLLECTIVES += BY_COUNTS
 MULSUM = "mulsum"  # nccl-tests' name of the pre-multiplied sum
 OPS = (*_core.reduce_op_names(), MULSUM)
 # In the order of nccl-tests, then what it does not have.
@@ -111,6 +114,13 @@ def _add_calls(add: Callable) -> None:
         metavar="TYPE",
         help=f"{', '.join(TYPES)} or all; also names of NCCL and MPI, such as float, half, bf16 (default float)",
     )
+    add(
+        "--imbalance",
+        type=_imbalance,
+        metavar="X",
+        help=f"of {', '.join(BY_COUNTS)}: the block of rank 0 is X times the mean block, and the others share the rest "
+        "(default 2, or the number of ranks if that is less)",
+    )
     add("-r", "--root", type=_root, metavar="R", help="root, where there is one, or all (default 0)")
     add(
         "-u",
@@ -120,6 +130,14 @@ def _add_calls(add: Callable) -> None:
         metavar="N",
         help="on GPUs: buffers begin N elements after a multiple of 256 bytes (default 0)",
     )
+
+
+def _imbalance(text: str) -> float:
+    """At most as many as there are ranks, of which bench_cases knows."""
+    with suppress(ValueError):
+        if (imbalance := float(text)) >= 1:
+            return imbalance
+    raise argparse.ArgumentTypeError(f"'{usage.shown(text)}' is no imbalance; it is at least 1 (equal blocks)")
 
 
 def _add_loops(add: Callable) -> None:

@@ -128,6 +128,9 @@ class HostBench:
         options = self._options
         if case.collective == "send_receive":
             measure, what = _core.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
+        elif options.imbalance is not None:
+            measure = _core.measure_by_counts
+            what = {"call": _call(case, options), "imbalance": options.imbalance, "multiplied": _multiplied(case)}
         else:
             measure, what = _core.measure, {"call": _call(case, options), "multiplied": _multiplied(case)}
         return measure(
@@ -146,6 +149,8 @@ class HostBench:
         if case.collective == "send_receive":
             return Row(case, out_of_place, in_place, None, "messages need no plan")
         call = _call(case, self._options)
+        if options.imbalance is not None:  # plans are chosen for what all ranks have together
+            call = _core.Call(case.collective, case.count * case.ranks, case.dtype, "sum", max(case.root, 0))
         plan = self._core.plan_for(call)
         row = Row(case, out_of_place, in_place, plan.algorithm, self._core.reason_for(call))
         if options.copy_bound and case.size > 0:

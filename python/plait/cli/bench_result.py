@@ -49,7 +49,7 @@ class Case:
             "scatter": others,
             "all_to_all": others,
         }
-        return self.algorithm_bandwidth(seconds) * factors.get(self.collective, 1)
+        return self.algorithm_bandwidth(seconds) * factors.get(self.collective.removesuffix("_v"), 1)
 
 
 @dataclass
@@ -197,6 +197,7 @@ class Run:
             "config": {
                 "collective": options.collective,
                 "vs": options.vs,
+                "imbalance": options.imbalance,
                 "ranks": self.communicator.size,
                 "plan": self._plan_as_json(),
                 "minimum_bytes": options.minbytes,

@@ -45,6 +45,8 @@ def header(run: Run) -> Iterator[str]:
         f"warmup iters: {options.warmup_iters} iters: {options.iters} agg iters: 1 validation: {options.check} "
         f"graph: {_replays(options)} unalign: {options.unalign}"
     )
+    if options.imbalance is not None:
+        yield f"# Blocks of unequal sizes: that of rank 0 is {options.imbalance:g} times the mean"
     if options.given is not None:
         file = file_text(options.plan)
         yield f"# Plan {options.given.algorithm} of {file}, fingerprint {options.given.fingerprint}"

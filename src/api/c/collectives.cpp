@@ -1,13 +1,13 @@
 // The collectives: their arguments become calls.
+#include "api/c/collectives.hpp"
+
 #include <algorithm>
 
 #include "api/c/arguments.hpp"
-#include "api/c/group.hpp"
 #include "api/c/handle.hpp"
 #include "api/c/operations.hpp"
 #include "api/c/plans.hpp"
 #include "api/c/result.hpp"
-#include "base/reductions.hpp"
 
 namespace plait::c {
 namespace {
@@ -17,14 +17,6 @@ namespace {
 PLAIT_REDUCTIONS(PLAIT_COMPARE)
 #undef PLAIT_COMPARE
 static_assert(std::ranges::count_if(kReductions, is_nccls) == plaitNumOps);
-
-ReduceOp reduce_op(plaitRedOp_t op) {
-  const int number = static_cast<int>(op);
-  if (is_user_defined(op)) return ReduceOp::kSum;
-  const auto own = reduce_op_of_number(number);
-  if (!own) refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
-  return *own;
-}
 
 // The scalar of an operation that a user made.
 std::optional<Scalar> scalar_of(plaitRedOp_t op, const Call& call, plaitComm_t comm) {
@@ -50,15 +42,10 @@ void check(const CollectiveCall& made) {
     refuse(plaitInvalidArgument, "op and datatype: ", why_not(call.type, call.op));
   }
   check_stream(made.comm, made.stream);
-  if (call.count == 0) return;
+  if (made.blocks) check_blocks(call, made.comm->size, made.comm->rank, *made.blocks, made.input, made.output);
+  if (made.blocks || call.count == 0) return;
   if (has_input(call, made.comm->rank)) require(made.input, "sendbuff");
   if (has_output(call, made.comm->rank)) require(made.output, "recvbuff");
-}
-
-void issue(CollectiveCall call, plaitRedOp_t op) {
-  call.scalar = scalar_of(op, call.call, call.comm);
-  check(call);
-  CallGroup::of_this_thread().issue(call);
 }
 
 // `describe` makes a Call of the arguments; it may refuse them. `op` is that of the arguments, where they have one.
@@ -67,11 +54,26 @@ plaitResult_t issue(const char* function, plaitComm_t comm, const void* input, v
                     const Describe& describe, plaitRedOp_t op = plaitSum) {
   return CallGroup::at_edge(function, [&] {
     check_handle(comm);
-    issue({function, comm, describe(), input, output, stream}, op);
+    issue_collective({function, comm, describe(), input, output, stream}, op);
   });
 }
 
 }  // namespace
+
+ReduceOp reduce_op(plaitRedOp_t op) {
+  const int number = static_cast<int>(op);
+  if (is_user_defined(op)) return ReduceOp::kSum;
+  const auto own = reduce_op_of_number(number);
+  if (!own) refuse(plaitInvalidArgument, "op is ", number, "; it is none of plaitRedOp_t");
+  return *own;
+}
+
+void issue_collective(CollectiveCall call, plaitRedOp_t op) {
+  call.scalar = scalar_of(op, call.call, call.comm);
+  check(call);
+  CallGroup::of_this_thread().issue(call);
+}
+
 }  // namespace plait::c
 
 using namespace plait::c;
@@ -153,7 +155,8 @@ extern "C" plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size
     const bool has_data = its.collective != Collective::kBarrier;
     const Call call = call_by(*given, has_data ? data_type(datatype) : plait::DataType::kUint8,
                               has_op ? reduce_op(op) : ReduceOp::kSum, count);
-    issue({"plaitRunPlan", comm, call, sendbuff, recvbuff, stream, std::nullopt, given}, has_op ? op : plaitSum);
+    issue_collective({"plaitRunPlan", comm, call, sendbuff, recvbuff, stream, std::nullopt, given},
+                     has_op ? op : plaitSum);
   });
 }
 

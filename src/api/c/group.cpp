@@ -92,7 +92,11 @@ struct Exchange {
 bool start(Communicator& communicator, const CollectiveCall& call) {
   if (call.plan) communicator.give(call.plan);
   if (communicator.device() == kNoDevice) {
-    communicator.run(call.call, call.input, call.output, scalar_of(call));
+    if (call.blocks) {
+      communicator.run_by_counts({call.call, *call.blocks}, call.input, call.output, scalar_of(call));
+    } else {
+      communicator.run(call.call, call.input, call.output, scalar_of(call));
+    }
     return true;
   }
   return enqueueing(

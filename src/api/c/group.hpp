@@ -8,6 +8,7 @@
 
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
+#include "runtime/buffer_blocks.hpp"
 #include "runtime/call.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
@@ -22,8 +23,9 @@ struct CollectiveCall {
   const void* input;
   void* output;
   plaitStream_t stream;
-  std::optional<Scalar> scalar = std::nullopt;         // of this rank, in a pre-multiplied sum
-  std::shared_ptr<const VerifiedPlan> plan = nullptr;  // of the user's own; none: it is chosen
+  std::optional<Scalar> scalar = std::nullopt;           // of this rank, in a pre-multiplied sum
+  std::shared_ptr<const VerifiedPlan> plan = nullptr;    // of the user's own; none: it is chosen
+  std::shared_ptr<const BufferBlocks> blocks = nullptr;  // of this rank, in a call by counts
 };
 
 // A send or a receive as it was called.

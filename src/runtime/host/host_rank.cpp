@@ -107,10 +107,10 @@ class HostRank::QueueEngine {
         pointers_(rank.pointers_.data()),
         streaming_scratch_(rank.one_core_ ? 0 : ~0u),
         stamp_(stamp_of(rank.calls_, epoch)),
-        rank_(rank),
-        epoch_(epoch) {
-    rank.requests_.assign(slice.requests, {});
-    rank.sent_copies_.resize(std::max(rank.sent_copies_.size(), rank.requests_.size()));
+        rank_(rank) {
+    if (slice.requests > 0) {
+      rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, epoch, rank.bases_[epoch & 1].data());
+    }
   }
 
   void reduce(const BoundOperation& operation) {
@@ -146,38 +146,10 @@ class HostRank::QueueEngine {
     return flag(own_signals_, operation.word_offset).load(std::memory_order_acquire) == stamp_;
   }
 
-  bool send(const BoundOperation& operation) {
-    NetRequest& request = rank_.requests_[operation.request];
-    if (operation.ends_send) return !request.is_pending();
-    const std::byte* data = address_of(operation);
-    if (operation.is_buffered) {
-      auto& copy = rank_.sent_copies_[operation.request];
-      copy.assign(data, data + operation.bytes);
-      data = copy.data();
-    }
-    rank_.others_->send(operation.peer_rank, plan_tag(rank_.calls_, epoch_, operation.message), data, operation.bytes,
-                        request);
-    return true;
-  }
-
-  bool receive(const BoundOperation& operation) {
-    NetRequest& request = rank_.requests_[operation.request];
-    if (request.state == NetRequest::State::kIdle) {
-      rank_.others_->receive(operation.peer_rank, plan_tag(rank_.calls_, epoch_, operation.message),
-                             address_of(operation), operation.bytes, request);
-    }
-    return request.state == NetRequest::State::kDone;
-  }
-
-  // Whether the memory of sends is no longer in use.
-  bool has_sent_all() const { return std::ranges::none_of(rank_.requests_, &NetRequest::is_pending); }
+  bool send(const BoundOperation& operation) { return rank_.messages_.send(operation); }
+  bool receive(const BoundOperation& operation) { return rank_.messages_.receive(operation); }
 
  private:
-  std::byte* address_of(const BoundOperation& operation) const {
-    const BoundPlace& place = slice_.places[operation.first_place];
-    return bases_[place.base] + place.offset;
-  }
-
   const BoundSlice& slice_;
   const ReduceFunction reduce_;
   std::byte* const* bases_;
@@ -189,7 +161,6 @@ class HostRank::QueueEngine {
   // that differed but in which no rank waited.
   const uint64_t stamp_;
   HostRank& rank_;
-  const uint64_t epoch_;
 };
 
 void HostRank::CallWait::examine(bool long_wait) {
@@ -267,6 +238,7 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       status_(segment_->status(rank)),
       watch_(segment_, rank, std::move(peers), options.waits),
       others_(std::move(others)),
+      messages_(*segment_, rank, watch_, others_.get()),
       p2p_(*segment_, rank, watch_, others_.get()) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
     bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
@@ -312,15 +284,20 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   check_usable();
   ++call_number_;
   calls_ = publish(status_.calls, call_number_, call);
-  look_at_cores(bound.full.streams_scratch || bound.last.streams_scratch);
+  look_at_cores(bound.streams_scratch());
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
   with_other_nodes([&] {
-    for (size_t i = 0; i < bound.slices; ++i) {
-      const size_t offset = i * bound.slice_bytes;
-      run_slice(bound, i + 1 < bound.slices ? bound.full : bound.last, call, in == nullptr ? in : in + offset,
-                out == nullptr ? out : out + offset);
-    }
+    size_t offset = 0;
+    const auto run_slices = [&](size_t slices, const BoundSlice& slice) {
+      for (size_t i = 0; i < slices; ++i, offset += bound.slice_bytes) {
+        run_slice(bound, slice, call, in == nullptr ? in : in + offset, out == nullptr ? out : out + offset);
+      }
+    };
+    for (const SliceRun& run : bound.unequal) run_slices(run.slices, run.slice);
+    if (!bound.unequal.empty()) return;
+    run_slices(bound.slices - 1, bound.full);
+    run_slices(1, bound.last);
   });
   status_.completed_call.store(call_number_, std::memory_order_release);
 }
@@ -343,6 +320,7 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
       [&] {
         size_t done = 0;
         bool moved = false;
+        if (slice.requests > 0) messages_.progress();
         for (size_t queue = 0; queue < queues; ++queue) {
           const auto& operations = slice.queues[queue];
           const int before = next_[queue];
@@ -355,9 +333,12 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
             blocked = queue;
           }
         }
-        if (done < queues) return moved ? Progress::kSome : Progress::kNone;
-        blocked = queues;
-        return engine.has_sent_all() ? Progress::kDone : Progress::kNone;
+        if (slice.requests > 0) moved |= messages_.has_moved();
+        if (done == queues) {
+          blocked = queues;
+          if (slice.requests == 0 || messages_.has_sent_all()) return Progress::kDone;
+        }
+        return moved ? Progress::kSome : Progress::kNone;
       },
       [&] { return QueueWait(*this, call, bound, slice, blocked); });
   const uint64_t stamp = stamp_of(calls_, epoch);
@@ -440,7 +421,7 @@ void HostRank::with_other_nodes(Step step) {
     step();
   } catch (...) {
     others_->cut();
-    for (NetRequest& request : requests_) others_->cancel(request);
+    messages_.give_up();
     p2p_.give_up();
     throw;
   }

@@ -17,6 +17,7 @@
 #include "runtime/host/other_nodes.hpp"
 #include "runtime/host/p2p.hpp"
 #include "runtime/host/peers.hpp"
+#include "runtime/host/plan_messages.hpp"
 #include "runtime/host/reduce.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/watch.hpp"
@@ -97,9 +98,8 @@ class HostRank {
   Options options_;
   RankStatus& status_;
   Watch watch_;
-  std::vector<NetRequest> requests_;                 // of the current slice
-  std::vector<std::vector<std::byte>> sent_copies_;  // by request
-  std::unique_ptr<OtherNodes> others_;               // null where all ranks are on one node
+  std::unique_ptr<OtherNodes> others_;  // null where all ranks are on one node
+  PlanMessages messages_;
   P2p p2p_;
   const ForkMark fork_mark_;
   uint64_t call_number_ = 0;

@@ -50,11 +50,13 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
   record.number.store(0, std::memory_order_relaxed);
   record.count.store(call.count, std::memory_order_release);
   record.kind.store(static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.type) << 8 |
-                        static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_split) << 24,
+                        static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_split) << 24 |
+                        static_cast<uint32_t>(call.by_counts) << 25,
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
   record.order.store(call.order, std::memory_order_release);
   record.plan.store(call.plan, std::memory_order_release);
+  record.counts.store(call.counts, std::memory_order_release);
   record.calls.store(calls, std::memory_order_release);
   record.number.store(number, std::memory_order_release);
   if (number % kCheckpointCalls == 0) log.checkpoints[checkpoint_at(number)].store(calls, std::memory_order_release);
@@ -69,11 +71,13 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.collective = static_cast<Collective>(kind & 0xff);
   call.type = static_cast<DataType>(kind >> 8 & 0xff);
   call.op = static_cast<ReduceOp>(kind >> 16 & 0xff);
-  call.is_split = kind >> 24 != 0;
+  call.is_split = (kind >> 24 & 1) != 0;
+  call.by_counts = (kind >> 25 & 1) != 0;
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   call.order = record.order.load(std::memory_order_acquire);
   call.plan = record.plan.load(std::memory_order_acquire);
+  call.counts = record.counts.load(std::memory_order_acquire);
   return record.number.load(std::memory_order_acquire) == number;
 }
 

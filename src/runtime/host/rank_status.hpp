@@ -34,10 +34,11 @@ enum class RankState : uint32_t { kAbsent, kPresent, kClosed };
 struct alignas(64) CallRecord {
   std::atomic<uint64_t> number{0};
   std::atomic<uint64_t> count{0};
-  std::atomic<uint32_t> kind{0};  // collective, type, operation and whether it is a split, one byte each
+  std::atomic<uint32_t> kind{0};  // collective, type, operation and flags (split, by counts), one byte each
   std::atomic<int32_t> root{0};
   std::atomic<uint32_t> order{0};
   std::atomic<uint64_t> plan{0};
+  std::atomic<uint64_t> counts{0};
   std::atomic<uint64_t> calls{0};  // fingerprint of this call and all calls before it
 };
 

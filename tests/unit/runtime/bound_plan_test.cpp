@@ -86,7 +86,11 @@ class Expected {
       ASSERT_LT(next, bound.size());
       EXPECT_EQ(bound[next].kind, operations[i].kind);
       EXPECT_EQ(bound[next].peer_rank, operations[i].peer_rank);
-      EXPECT_EQ(bound[next].word_offset, static_cast<size_t>(operations[i].number) * 64);
+      if (operations[i].kind == OpKind::kSend || operations[i].kind == OpKind::kReceive) {
+        expect_message(slice, bound[next], operations[i]);
+      } else {
+        EXPECT_EQ(bound[next].word_offset, static_cast<size_t>(operations[i].number) * 64);
+      }
       EXPECT_EQ(bound[next].operation, static_cast<int>(i));
       ++next;
     }
@@ -95,6 +99,26 @@ class Expected {
 
  private:
   size_t within_block(int chunk) const { return static_cast<size_t>(chunk % plan_.chunks_per_block); }
+
+  // A message of one chunk between ranks of one host.
+  void expect_message(const BoundSlice& slice, const BoundOperation& bound, const Operation& operation) const {
+    ASSERT_TRUE(bound.in_memory);
+    ASSERT_EQ(operation.chunks, 1);
+    const bool sends = operation.kind == OpKind::kSend;
+    const size_t count = elements(operation.chunk);
+    EXPECT_EQ(bound.bytes, count * element());
+    const Place& user = sends ? operation.sources[0] : operation.destinations[0];
+    const BoundPlace& actual = slice.places.at(bound.first_place);
+    const BoundPlace expected = place(user, operation.chunk, operation.chunk);
+    if (count > 0) {
+      EXPECT_EQ(actual.base, expected.base);
+      EXPECT_EQ(actual.offset, expected.offset);
+    }
+    const int receiver = sends ? operation.peer_rank : rank_;
+    EXPECT_EQ(slice.places.at(bound.first_place + 1).base, 2 + static_cast<uint32_t>(receiver));
+    EXPECT_EQ(slice.places.at(bound.first_place + 1).offset, bound.inbox.offset);
+    EXPECT_EQ(bound.message, operation.number);
+  }
 
   void expect_reduce(const BoundSlice& slice, size_t queue, size_t i, bool chunk_by_chunk, size_t& next) const {
     const Operation& operation = plan_.ranks[rank_].queues[queue].operations[i];
