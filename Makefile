@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test gpu-programs gpu-test gpu-sanitize gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test torch-test gpu-programs gpu-test gpu-sanitize gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -53,6 +53,10 @@ test:  ## build, then run the C++ tests and the Python tests
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
 	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
+
+torch-test: build  ## install PyTorch (gigabytes) into .venv, then test plait.torch; from then on make test does it, too
+	$(PREPARE) test torch
+	@$(VENV)/bin/python -m pytest tests/python/test_torch.py
 
 # These need only CMake, Ninja, nvcc and GoogleTest, which may be a folder with its sources, GOOGLETEST. So they also build
 # on machines without network.
@@ -156,6 +160,7 @@ lint:  ## check formats, Python, walls between folders, the tree, and that bench
 	check 'walls between folders' $(PYTHON) tools/check_includes.py; \
 	check 'files' $(PYTHON) tools/check_tree.py; \
 	check 'benchmark pages' $(PYTHON) benchmarks/report.py --check; \
+	check "tables of NCCL's drop-in" $(PYTHON) benchmarks/nccl_wins.py --check; \
 	exit $$status
 
 format:  ## rewrite the C++ and Python files in the tree's format

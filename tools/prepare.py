@@ -39,6 +39,7 @@ STEPS = {
     "build": (["build", "run"], ["compiler", "headers"]),
     "test": (["test"], ["googletest"]),
     "demo": (["demo"], []),
+    "torch": (["torch"], []),  # gigabytes
     "lint": (["lint"], []),
     "kernels": (["kernels"], ["compiler"]),
     "tidy": (["tidy"], []),

@@ -68,7 +68,7 @@ class AlongWays {
     std::optional<SignalId> came = {};
   };
 
-  // Of way i, from the rank that has the share at that hop to the next, or into the output at its end.
+  // Moves a part of way i from the rank that has it at that hop to the next, or into the output at the end.
   void move(size_t i, int part, int hop) {
     const std::vector<int>& way = ways_[i];
     const int last = static_cast<int>(way.size()) - 1;
@@ -95,7 +95,7 @@ class AlongWays {
     return (block * shares() + share) * arguments_.parts + part;
   }
 
-  // Of the link to the next rank or, at the end, from the one before.
+  // The queue for the link to the next rank or, at the end, for the link from the one before.
   QueueId queue(const std::vector<int>& way, int hop) {
     const bool ends = hop + 1 == static_cast<int>(way.size());
     return queue(way[hop], way[ends ? hop - 1 : hop + 1], ends);

@@ -14,7 +14,7 @@ namespace {
 
 // A flat ring over 2,048 ranks on nodes of four has 34 million.
 constexpr int kMostSimulatedOperations = 64'000'000;
-// Of proofs that take a second or so.
+// Up to these bounds a proof takes a second or so.
 constexpr double kShortProofBytes = 5e8, kShortMergedBytes = 2e9;
 // A larger plan takes as much memory as all the rest.
 constexpr size_t kMostKeptOperations = 2'000'000;

@@ -184,6 +184,13 @@ constexpr Setting kSettings[] = {
      "read when Plait is built: where its CUDA compiler comes from"},
     {"PLAIT_NCCL_LIBRARY", "a path or a name for dlopen", nullptr, nullptr,
      "which libnccl.so.2 plait bench --vs nccl measures against, and libplait_nccl.so passes calls on to"},
+    {"PLAIT_NCCL_TAKE", "none, wins or all, perhaps with ,graphs", nullptr, nullptr,
+     "which calls libplait_nccl.so takes over from NCCL: none, those at which Plait was measured to be faster (wins, "
+     "which holds where it is unset), or all; with ,graphs also those that CUDA graphs capture"},
+    {"PLAIT_NCCL_WINS", "the path of a table", nullptr, nullptr,
+     "the calls at which Plait is faster on this machine, in place of the tables that libplait_nccl.so brings"},
+    {"PLAIT_LIBRARY", "a path or a name for dlopen", nullptr, nullptr,
+     "the libplait.so that libplait_nccl.so opens; unset: the one in its own folder"},
     {"PLAIT_TEST_SEED", "a whole number", nullptr, nullptr, "read by Plait's own tests: repeats a random run"},
 };
 

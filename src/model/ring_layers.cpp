@@ -46,7 +46,7 @@ class RingTraffic {
     }
   }
 
-  // Of a byte that each sender sends, at the pace of the slowest link.
+  // Bandwidth of each sender when all send the same number of bytes: the slowest link sets the pace.
   double gbps() const {
     double least = kNoLimit;
     for (size_t link = 0; link < bytes_.size(); ++link) {

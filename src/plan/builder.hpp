@@ -44,7 +44,7 @@ class PlanBuilder {
   int chunk_count() const { return plan_.chunk_count(); }
 
   // From now on chunks have the numbers of an order of the algorithm's own: chunk c is chunk order[c] of the message.
-  // What is one operation on neighbours in this order becomes one for each run of neighbours in the message.
+  // An operation on neighbours in this order becomes one operation for each run of neighbours in the message.
   void number_chunks(std::vector<int> order);
 
   // Adds a queue to `rank`.

@@ -23,7 +23,7 @@ class Binder {
  private:
   // Binds slices of `elements` elements of a block, the last one shorter. 0: there are none.
   BoundPlan bind_slices(size_t elements);
-  // Of the pieces of one send, among those of a slice.
+  // The pieces of one send, as a range among those of a slice.
   struct RequestRange {
     int first = 0, end = 0;
   };

@@ -14,7 +14,7 @@ struct InterfaceAddress {
   InternetAddress address;
 };
 
-// Of the interfaces that are up, in the system's order.
+// Addresses of the interfaces that are up, in the system's order.
 std::vector<InterfaceAddress> interface_addresses();
 
 // Whether `list` takes an interface, in the syntax of NCCL_SOCKET_IFNAME: names separated by commas. "eth" takes all

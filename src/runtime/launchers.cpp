@@ -133,7 +133,7 @@ constexpr Launcher kLaunchers[] = {
 
 using NameLists = std::vector<VariableNames>;
 
-// Of all launchers, each once, in the order of the alphabet.
+// Names of the variables of all launchers, each once, in alphabetical order.
 std::vector<std::string> names_of(NameLists (*lists_of)(const Launcher&)) {
   std::set<std::string> names;
   for (const Launcher& launcher : kLaunchers) {

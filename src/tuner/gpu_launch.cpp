@@ -28,7 +28,7 @@ Protocol protocol_named(const std::string& text) {
 
 }  // namespace
 
-// Of a rank whose channels have so many queues.
+// The most channels that a rank may have if each has `queues` queues.
 size_t GpuLaunch::most_channels(int queues) const {
   if (gpus_.most_sms == 0) return kMostChannels;
   return static_cast<size_t>(std::clamp(gpus_.most_sms / queues, 1, kMostChannels));
@@ -71,7 +71,7 @@ LaunchShape GpuLaunch::shape(const VerifiedPlan& plan, const LaunchWish& wish) c
     case Protocol::kLl:
       return spread(Protocol::kLl, words * std::bit_ceil(ranks));
     case Protocol::kLl128: {
-      // What is broadcast one rank stores, however many steps there are.
+      // One rank stores all that is broadcast, however many steps there are.
       const size_t most = collective == Collective::kBroadcast ? divide(query_.bytes, 8) : words;
       return spread(Protocol::kLl128, divide(most, 15) * 8);
     }
@@ -90,7 +90,7 @@ void GpuLaunch::add_host_part(LaunchShape& shape, const std::optional<PlanChoice
   if (!gpus_.host_path || gpus_.ranks_per_device > 1 || (zero_copy && !copies) || gpus_.most_sms > 0) return;
   if (!machine_.profile->host_path) return;
   const HostPathProfile& path = *machine_.profile->host_path;
-  // Of blocks that begin between two vectors fewer loads are under way, for which host memory is too far away.
+  // Host memory is far away, so many loads must be under way. Blocks that begin between two vectors have too few.
   const auto ranks = static_cast<size_t>(machine_.ranks());
   const bool whole_vectors = !has_rank_blocks(query_.collective) || query_.bytes % (ranks * kVectorBytes) == 0;
   if (!whole_vectors) return;

@@ -71,8 +71,10 @@ def test_preloaded() -> None:
     for level in ({"NCCL_DEBUG": "INFO"}, {"PLAIT_LOG": "info"}):
         said = [line for line in run(PROGRAM, **variables, **level).splitlines() if line.startswith("plait: ")]
         assert len(said) == 1, said
-        for words in (PRELOADED, STAND_IN, "NCCL 2.32.1", "takes over none"):
+        for words in (PRELOADED, STAND_IN, "NCCL 2.32.1", "measured to be faster (PLAIT_NCCL_TAKE=wins)"):
             assert words in said[0], (words, said[0])
+    assert "takes over none" in run(PROGRAM, **variables, NCCL_DEBUG="INFO", PLAIT_NCCL_TAKE="none")
+    assert 'PLAIT_NCCL_TAKE is "most"; expected none, wins or all' in run(PROGRAM, **variables, PLAIT_NCCL_TAKE="most")
     assert run(PROGRAM, **variables, NCCL_DEBUG="WARN") == "program: 0 failed\n"
 
 
@@ -105,11 +107,12 @@ def test_every_call() -> None:
         {"LD_PRELOAD": PRELOADED, "LD_LIBRARY_PATH": folder(STAND_IN)},
         {"LD_LIBRARY_PATH": folder(BY_NAME), "PLAIT_NCCL_LIBRARY": STAND_IN},
     ):
-        assert ", 0 failed" in run(EVERY_CALL, 232, **variables, STAND_IN=STAND_IN)
+        assert ", 0 failed" in run(EVERY_CALL, 232, **variables, STAND_IN=STAND_IN, PLAIT_NCCL_TAKE="none")
 
 
 def test_functions_that_an_old_nccl_lacks() -> None:
     variables = {"LD_PRELOAD": PRELOADED, "LD_LIBRARY_PATH": folder(OLD_STAND_IN), "STAND_IN": OLD_STAND_IN}
+    variables["PLAIT_NCCL_TAKE"] = "none"  # arguments are no addresses
     assert ", 0 failed" in run(EVERY_CALL, 227, **variables)
 
 

@@ -1,6 +1,7 @@
 // A program as users have it: it makes a communicator with a config, splits it, calls collectives in a group, and ends
 // it. The stand-in behind the drop-in tells what arrived.
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ int main(void) {
   struct {
     ncclConfig_t known;
     int newer[40]; /* a config of a later version is longer */
-  } config = {{sizeof(config), 0xcafebeefu, 29900, 1}, {1, 2, 3}};
+  } config = {{sizeof(config), 0xcafebeefu, 29900, 1, INT_MIN, INT_MIN, INT_MIN}, {1, 2, 3}};
   OK(ncclCommInitRankConfig(&made, 4, id, 3, &config.known));
   char arrived[1024];
   CHECK(last("ncclCommInitRankConfig", arrived, sizeof(arrived)) == 8 + 4 + 128 + 4 + 8);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "api/nccl/abi_types.h"
+#include "nccl/stand_in_ranks.hpp"
 
 #define STAND_IN extern "C" __attribute__((visibility("default")))
 

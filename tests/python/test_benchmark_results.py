@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import check_baseline  # noqa: E402
 import figure  # noqa: E402
+import nccl_wins  # noqa: E402, F401
 import report  # noqa: E402
 import store  # noqa: E402
 import stored  # noqa: E402

@@ -23,7 +23,7 @@ class RingSteps {
     int first_chunk = 0;          // of the message that goes round
     int part_chunks = 1;
     int parts = 1;  // a piece has parts * part_chunks chunks
-    // Of each queue's piece, where pieces are not neighbours in the order of the queues. Empty: they are.
+    // Where each queue's piece begins. Empty: pieces are neighbours in the order of the queues.
     std::vector<int> first_of_piece = {};
     bool scatters = true;          // reduce_scatter() will be called
     bool gathers = true;           // all_gather() will be called

@@ -23,19 +23,20 @@ PLAIT_WATCHED const char* ncclGetErrorString(ncclResult_t result);
 PLAIT_WATCHED const char* ncclGetLastError(ncclComm_t comm);
 void ncclResetDebugInit(void);
 
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config);
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int ids, ncclUniqueId* id,
-                                      ncclConfig_t* config);
+PLAIT_WATCHED ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank);
+PLAIT_WATCHED ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                                  ncclConfig_t* config);
+PLAIT_WATCHED ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int ids, ncclUniqueId* id,
+                                                    ncclConfig_t* config);
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device);
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config);
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made, ncclConfig_t* config,
-                            int flags);
-ncclResult_t ncclCommFinalize(ncclComm_t comm);
-ncclResult_t ncclCommDestroy(ncclComm_t comm);
-ncclResult_t ncclCommAbort(ncclComm_t comm);
+PLAIT_WATCHED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config);
+PLAIT_WATCHED ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made,
+                                          ncclConfig_t* config, int flags);
+PLAIT_WATCHED ncclResult_t ncclCommFinalize(ncclComm_t comm);
+PLAIT_WATCHED ncclResult_t ncclCommDestroy(ncclComm_t comm);
+PLAIT_WATCHED ncclResult_t ncclCommAbort(ncclComm_t comm);
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+PLAIT_WATCHED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* ranks);
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
@@ -44,42 +45,45 @@ ncclResult_t ncclMemAlloc(void** memory, size_t bytes);
 ncclResult_t ncclMemFree(void* memory);
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window, int flags);
+PLAIT_WATCHED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window,
+                                                  int flags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
-                                      ncclScalarResidence_t residence, ncclComm_t comm);
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
+PLAIT_WATCHED ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                                    ncclScalarResidence_t residence, ncclComm_t comm);
+PLAIT_WATCHED ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
-ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduce(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclBroadcast(const void* input, void* output, size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduceScatter(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclAllGather(const void* input, void* output, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream);
-ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream);
-ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type,
+                                         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclReduce(const void* input, void* output, size_t count, ncclDataType_t type,
+                                      ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                                     cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclBroadcast(const void* input, void* output, size_t count, ncclDataType_t type, int root,
+                                         ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclReduceScatter(const void* input, void* output, size_t count, ncclDataType_t type,
+                                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclAllGather(const void* input, void* output, size_t count, ncclDataType_t type,
+                                         ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                                    cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                                    cudaStream_t stream);
 
-ncclResult_t ncclGroupStart(void);
-ncclResult_t ncclGroupEnd(void);
-ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info);
+PLAIT_WATCHED ncclResult_t ncclGroupStart(void);
+PLAIT_WATCHED ncclResult_t ncclGroupEnd(void);
+PLAIT_WATCHED ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info);
 
 PLAIT_SINCE(2, 28)
 
-ncclResult_t ncclAlltoAll(const void* input, void* output, size_t count, ncclDataType_t type, ncclComm_t comm,
-                          cudaStream_t stream);
-ncclResult_t ncclGather(const void* input, void* output, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                        cudaStream_t stream);
-ncclResult_t ncclScatter(const void* input, void* output, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                         cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclAlltoAll(const void* input, void* output, size_t count, ncclDataType_t type,
+                                        ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclGather(const void* input, void* output, size_t count, ncclDataType_t type, int root,
+                                      ncclComm_t comm, cudaStream_t stream);
+PLAIT_WATCHED ncclResult_t ncclScatter(const void* input, void* output, size_t count, ncclDataType_t type, int root,
+                                       ncclComm_t comm, cudaStream_t stream);
 
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
+PLAIT_WATCHED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
 
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t* needs, ncclDevComm_t* made);
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t* made);

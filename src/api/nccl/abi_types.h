@@ -71,7 +71,8 @@ typedef struct ncclConfig {
   size_t size;
   unsigned int magic;
   unsigned int version;
-  int blocking;  // 0: calls may return ncclInProgress; anything else: they do not
+  int blocking;                              // 0: calls may return ncclInProgress; anything else: they do not
+  int cga_cluster_size, min_ctas, max_ctas;  // INT_MIN: as NCCL likes
 } ncclConfig_t;
 
 typedef struct ncclCollConfig ncclCollConfig_t;

@@ -6,28 +6,38 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/small_file.hpp"
 
 namespace plait::nccl {
 namespace {
 
-// PLAIT_LOG, or "info" where NCCL_DEBUG asks NCCL for as much. A variable that cannot be read is no reason to keep a
-// program from NCCL.
-LogLevel level_of(const Environment& environment) {
-  LogLevel level = LogLevel::kWarn;
+constexpr double kMostVoteSeconds = 30;
+
+// A variable that cannot be read is no reason to keep a program from NCCL.
+Settings settings_of(const Environment& environment) {
   try {
-    level = Settings::from_environment(environment).log_level;
+    return Settings::from_environment(environment);
   } catch (const Error& error) {
-    Logger(level).warn(error.what());
+    Logger().warn(error.what());
+    return {};
   }
-  const auto debug = environment.find("NCCL_DEBUG");
-  const std::string asked = debug == environment.end() ? "" : debug->second;
-  const bool is_info = asked == "INFO" || asked == "TRACE" || asked == "info" || asked == "trace";
-  return is_info ? std::max(level, LogLevel::kInfo) : level;
+}
+
+// What cannot be read takes nothing over.
+TakeSetting setting_of(const Environment& environment, const Logger& log) {
+  const auto found = environment.find("PLAIT_NCCL_TAKE");
+  try {
+    return TakeSetting::parse(found == environment.end() ? "" : found->second);
+  } catch (const Error& error) {
+    log.warn(error.what(), "; no call is taken over");
+    return {TakeMode::kNone};
+  }
 }
 
 std::string own_path() {
   Dl_info info{};
-  return dladdr(reinterpret_cast<void*>(&level_of), &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "Plait";
+  const bool is_known = dladdr(reinterpret_cast<void*>(&setting_of), &info) != 0 && info.dli_fname != nullptr;
+  return is_known ? info.dli_fname : "Plait";
 }
 
 }  // namespace
@@ -37,16 +47,61 @@ DropIn& DropIn::of_this_process() {
   return *drop_in;
 }
 
-DropIn::DropIn(const Environment& environment) : log_(level_of(environment)), real_(environment) { introduce(); }
+DropIn::DropIn(const Environment& environment)
+    : environment_(environment),
+      settings_(settings_of(environment)),
+      notices_(environment, settings_.log_level),
+      setting_(setting_of(environment, notices_.log())),
+      real_(environment) {
+  introduce();
+}
 
 void DropIn::introduce() const {
   if (!real_.is_open()) {
-    log_.error(real_.error());
+    notices_.log().error(real_.error());
     return;
   }
-  log_.info(own_path(), " (Plait " PLAIT_VERSION ") stands in for NCCL and passes every call on to NCCL ",
-            real_.version_text(), " (", real_.path(),
-            "); it takes over none, since it has no measurements by which Plait is faster");
+  const char* what = setting_.mode == TakeMode::kNone  ? "it takes over none"
+                     : setting_.mode == TakeMode::kAll ? "it takes over all that Plait can perform"
+                                                       : "it takes over those at which Plait was measured to be faster";
+  notices_.say(join(own_path(), " (Plait " PLAIT_VERSION_TEXT ") stands in for NCCL and passes calls on to NCCL ",
+                    real_.version_text(), " (", real_.path(), "); ", what, " (PLAIT_NCCL_TAKE=", setting_.text(), ")"));
 }
+
+std::string DropIn::variable(std::string_view name) const {
+  const auto found = environment_.find(name);
+  return found == environment_.end() ? "" : found->second;
+}
+
+const PlaitLibrary& DropIn::plait() {
+  std::call_once(opens_, [&] { plait_ = std::make_unique<PlaitLibrary>(environment_, own_path()); });
+  return *plait_;
+}
+
+const std::vector<WinsTable>& DropIn::tables() {
+  std::call_once(reads_, [&] { tables_ = read_tables(); });
+  return tables_;
+}
+
+// A table that cannot be read is none.
+std::vector<WinsTable> DropIn::read_tables() const {
+  std::vector<WinsTable> tables;
+  try {
+    const std::string named = variable("PLAIT_NCCL_WINS");
+    if (!named.empty()) {
+      const std::string text = read_small_file(named);
+      if (text.empty()) fail(ErrorCode::kInvalidInput, "PLAIT_NCCL_WINS=", named, " cannot be read");
+      tables.push_back(WinsTable::parse(text, named));
+      return tables;
+    }
+    for (const auto& [name, text] : plait::internal::nccl_wins_texts()) tables.push_back(WinsTable::parse(text, name));
+  } catch (const Error& error) {
+    notices_.log().warn("the table of wins cannot be used: ", error.what());
+    tables.clear();
+  }
+  return tables;
+}
+
+double DropIn::vote_seconds() const { return std::min(kMostVoteSeconds, settings_.bootstrap_timeout_seconds); }
 
 }  // namespace plait::nccl

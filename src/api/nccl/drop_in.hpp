@@ -1,11 +1,18 @@
-// The drop-in of this process: the real NCCL behind it, and what it says of itself. Made at the first call of NCCL, and
-// never destroyed: programs make calls until they end.
+// The drop-in of this process: the real NCCL behind it, Plait beside it, and what it may take over. Made at the first
+// call of NCCL, and never destroyed: programs make calls until they end.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
+#include "api/nccl/notices.hpp"
+#include "api/nccl/plait_library.hpp"
 #include "api/nccl/real_library.hpp"
-#include "base/log.hpp"
+#include "api/nccl/take_setting.hpp"
+#include "api/nccl/wins.hpp"
+#include "base/settings.hpp"
 
 namespace plait::nccl {
 
@@ -14,14 +21,31 @@ class DropIn {
   static DropIn& of_this_process();
 
   const RealLibrary& real() const { return real_; }
-  const Logger& log() const { return log_; }
+  const Notices& notices() const { return notices_; }
+  const TakeSetting& setting() const { return setting_; }
+  const Environment& environment() const { return environment_; }
+  std::string variable(std::string_view name) const;  // "" where it is not set
+
+  // The same at every call; the first opens or reads them.
+  const PlaitLibrary& plait();
+  const std::vector<WinsTable>& tables();
+
+  // How long ranks that are here wait for each other while a communicator is made.
+  double vote_seconds() const;
 
  private:
   explicit DropIn(const Environment& environment);
   void introduce() const;
+  std::vector<WinsTable> read_tables() const;
 
-  Logger log_;
+  Environment environment_;
+  Settings settings_;
+  Notices notices_;
+  TakeSetting setting_;
   RealLibrary real_;
+  std::once_flag opens_, reads_;
+  std::unique_ptr<PlaitLibrary> plait_;
+  std::vector<WinsTable> tables_;
 };
 
 }  // namespace plait::nccl

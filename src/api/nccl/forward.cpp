@@ -19,12 +19,6 @@ constinit std::atomic<void*> targets[std::size(kSymbols)] = {};
 constexpr size_t kMostTextBytes = kMostMessageBytes;
 constinit thread_local char own_error[kMostTextBytes + 1] = "";
 
-void remember(const std::string& text) {
-  const size_t length = std::min(text.size(), kMostTextBytes);
-  std::memcpy(own_error, text.data(), length);
-  own_error[length] = '\0';
-}
-
 std::string why_missing(const SymbolFacts& symbol, const RealLibrary& real) {
   if (!real.is_open()) return join(symbol.name, ": ", real.error());
   return join(symbol.name, ": NCCL ", real.version_text(), " (", real.path(), ") does not have it; it came with NCCL ",
@@ -45,7 +39,7 @@ void* find_target(Symbol symbol, ncclResult_t& result) noexcept {
       return target;
     }
     result = real.is_open() ? ncclInvalidUsage : ncclSystemError;
-    remember(why_missing(facts, real));
+    remember_own_error(why_missing(facts, real));
   } catch (const std::exception&) {
     result = ncclSystemError;  // no memory for more words
   }
@@ -53,6 +47,12 @@ void* find_target(Symbol symbol, ncclResult_t& result) noexcept {
 }
 
 void forget_own_error() noexcept { own_error[0] = '\0'; }
+
+void remember_own_error(std::string_view text) noexcept {
+  const size_t length = std::min(text.size(), kMostTextBytes);
+  std::memcpy(own_error, text.data(), length);
+  own_error[length] = '\0';
+}
 
 // The drop-in's own error, where that is the last one, else NCCL's.
 const char* watched::ncclGetLastError(ncclComm_t comm) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <string_view>
 #include <type_traits>
 
 #include "api/nccl/abi_types.h"
+#include "api/nccl/thread_state.hpp"
 
 namespace plait::nccl {
 
@@ -24,6 +26,18 @@ void* find_target(Symbol symbol, ncclResult_t& result) noexcept;
 
 // A failure of the real NCCL: ncclGetLastError is about it from now on.
 void forget_own_error() noexcept;
+// A failure of the drop-in or of Plait: ncclGetLastError says `text`.
+void remember_own_error(std::string_view text) noexcept;
+
+// As long as one lives, calls of this thread come from NCCL itself, and go there.
+class InsideNccl {
+ public:
+  InsideNccl() { ++thread_state.inside; }
+  ~InsideNccl() { --thread_state.inside; }
+  InsideNccl(const InsideNccl&) = delete;
+  InsideNccl& operator=(const InsideNccl&) = delete;
+};
+inline bool is_inside_nccl() { return thread_state.inside > 0; }
 
 // What a call without a target returns.
 template <class Result>
@@ -46,6 +60,7 @@ struct Forward<Result(Arguments...)> {
       if (target == nullptr) return refusal<Result>(result);
     }
     const auto function = reinterpret_cast<Result (*)(Arguments...)>(target);
+    const InsideNccl inside;
     if constexpr (std::is_same_v<Result, ncclResult_t>) {
       const ncclResult_t result = function(arguments...);
       if (result != ncclSuccess && result != ncclInProgress) [[unlikely]]

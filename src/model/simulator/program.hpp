@@ -59,7 +59,8 @@ struct SimulatedStep {
   static constexpr uint8_t kLocal = kLinkKindCount;
 
   Kind kind = Kind::kWork;
-  // Of what is heard: the narrowest kind of link between its ends, or kLocal where they share a device.
+  // For a signal or message that is heard: the narrowest kind of link between its ends, or kLocal where they share a
+  // device.
   uint8_t link_kind = kLocal;
   bool between_ranks = false;  // likewise
   bool continues = false;      // the operation of the step before: a message's bytes, once it was heard
@@ -83,8 +84,8 @@ struct SimulatorProgram {
   size_t queue_of(size_t step) const;  // that performs it
 };
 
-// Of a plan whose form is right. Throws kInvalidArgument where no path leads where the plan wants one, or ranks share
-// host memory that is on different hosts, or where ranks and placement do not fit.
+// Compiles a plan whose form is right. Throws kInvalidArgument where no path leads where the plan wants one, or ranks
+// share host memory that is on different hosts, or where ranks and placement do not fit.
 SimulatorProgram compile(const Plan& plan, const Pairing& pairing, Routes& routes);
 
 }  // namespace plait

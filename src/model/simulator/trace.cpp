@@ -17,7 +17,7 @@ constexpr size_t kEventWidth = 2000;  // columns, so that each event is a line
 constexpr double kPerSecond = 1e6;    // microseconds
 constexpr double kNanosecond = 1e-9;
 
-// Of processes, in the order of their rows.
+// Numbers of the processes that a timeline shows, in the order of their rows.
 constexpr int kPathProcess = 1, kLinksProcess = 2, kFirstRank = 3;
 
 // To a picosecond.

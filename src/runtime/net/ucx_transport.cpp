@@ -164,7 +164,7 @@ void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& r
   started(ucx_.tag_recv_nbx(worker_, data, bytes, tag, kWholeTag, &params), request);
 }
 
-// What is over at once has no handle, and calls no function unless it has to.
+// A request that is over at once has no handle, and calls no function unless it has to.
 void UcxTransport::started(ucs_status_ptr_t handle, NetRequest& request) const {
   if (!request.is_pending()) return;
   if (UCS_PTR_IS_PTR(handle)) {

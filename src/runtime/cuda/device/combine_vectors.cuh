@@ -9,7 +9,7 @@
 
 namespace plait {
 
-// Of vectors, which are Packs.
+// Facts about vectors, which are Packs.
 template <class Vector>
 inline constexpr bool kIsNarrow = sizeof(typename Vector::Storage) < sizeof(uint32_t);
 template <class Vector>

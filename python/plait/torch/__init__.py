@@ -1,0 +1,34 @@
+"""The backend "plait" of torch.distributed: `import plait.torch`, then `init_process_group("plait")`.
+
+Collectives and messages of tensors in host memory, of ranks on one host or several. docs/pytorch.md has the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import torch.distributed as dist
+except ImportError as error:
+    raise ImportError("plait.torch needs PyTorch: pip install 'plait[torch]', or pip install torch") from error
+
+from .hooks import all_reduce_hook, monitored_barrier
+from .process_group import ProcessGroup
+
+__all__ = ["ProcessGroup", "all_reduce_hook", "monitored_barrier"]
+
+
+def _create(options: Any, settings: Any) -> ProcessGroup:
+    return ProcessGroup(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        name=options.group_id,
+        global_ranks=options.global_ranks_in_group,
+        settings=settings,
+    )
+
+
+if not hasattr(dist.Backend, "PLAIT"):
+    dist.Backend.register_backend("plait", _create, extended_api=True, devices=["cpu"])

@@ -1,0 +1,155 @@
+"""The collectives of torch.distributed, performed by a communicator: tensors in, Plait's calls out.
+
+Every function is one rank's part, returns when it is done, and takes tensors of any strides that were checked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import _core
+from .tensors import Joined, Staged, row_of
+
+Core = _core.Communicator
+Tensors = Sequence[torch.Tensor]
+Operation = Any  # a name, or a PremulSum
+
+
+def all_reduce(core: Core, tensor: torch.Tensor, operation: Operation) -> None:
+    """Combines the tensors of all ranks, in place."""
+    staged = Staged(tensor)
+    row, name = row_of(staged.tensor)
+    core.run("all_reduce", row, row, name, operation, 0)
+    staged.store()
+
+
+def reduce(core: Core, tensor: torch.Tensor, operation: Operation, root: int) -> None:
+    """The same, for the root alone; the tensors of other ranks stay as they are."""
+    staged = Staged(tensor)
+    row, name = row_of(staged.tensor)
+    if core.rank == root:
+        core.run("reduce", row, row, name, operation, root)
+        staged.store()
+    else:
+        core.run("reduce", row, None, name, operation, root)
+
+
+def broadcast(core: Core, tensor: torch.Tensor, root: int) -> None:
+    """Gives every rank the root's tensor, in place."""
+    staged = Staged(tensor, load=core.rank == root)
+    row, name = row_of(staged.tensor)
+    core.run("broadcast", row, row, name, "sum", root)
+    if core.rank != root:
+        staged.store()
+
+
+def all_gather(core: Core, outputs: Tensors, tensor: torch.Tensor) -> None:
+    """Gives every rank the tensors of all ranks, whose sizes may differ."""
+    if any(output.numel() != tensor.numel() for output in outputs):
+        outputs[core.rank].detach().copy_(tensor.detach().reshape(outputs[core.rank].shape))
+        for rank, output in enumerate(outputs):
+            broadcast(core, output, rank)
+        return
+    given, joined = Staged(tensor), Joined(outputs, load=False)
+    _all_gather(core, joined.tensor, given.tensor)
+    joined.store()
+
+
+def all_gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
+    """The same into one tensor that has them one after the other."""
+    given, result = Staged(tensor), Staged(output, load=False)
+    _all_gather(core, result.tensor, given.tensor)
+    result.store()
+
+
+def _all_gather(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
+    row, name = row_of(tensor)
+    core.run("all_gather", row, row_of(output)[0], name, "sum", 0)
+
+
+def reduce_scatter(core: Core, output: torch.Tensor, tensors: Tensors, operation: Operation) -> None:
+    """Rank r gets the r-th tensors of all ranks, combined. Tensors may have different sizes."""
+    if any(tensor.numel() != output.numel() for tensor in tensors):
+        for rank, tensor in enumerate(tensors):
+            part = Staged(tensor).tensor.clone()
+            reduce(core, part, operation, rank)
+            if rank == core.rank:
+                output.detach().copy_(part.view(output.shape))
+        return
+    reduce_scatter_from(core, output, Joined(tensors).tensor, operation)
+
+
+def reduce_scatter_from(core: Core, output: torch.Tensor, tensor: torch.Tensor, operation: Operation) -> None:
+    """The same of one tensor that has them one after the other."""
+    given, result = Staged(tensor), Staged(output, load=False)
+    row, name = row_of(given.tensor)
+    core.run("reduce_scatter", row, row_of(result.tensor)[0], name, operation, 0)
+    result.store()
+
+
+def gather(core: Core, outputs: Tensors, tensor: torch.Tensor, root: int) -> None:
+    """Gives the root the tensors of all ranks; `outputs` is empty on other ranks."""
+    if core.rank != root:
+        _gather(core, None, tensor, root)
+        return
+    joined = Joined(outputs, load=False)
+    _gather(core, joined.tensor, tensor, root)
+    joined.store()
+
+
+def gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor, root: int) -> None:
+    """The same into one tensor; `output` of other ranks is not looked at."""
+    if core.rank != root:
+        _gather(core, None, tensor, root)
+        return
+    result = Staged(output, load=False)
+    _gather(core, result.tensor, tensor, root)
+    result.store()
+
+
+def _gather(core: Core, output: torch.Tensor | None, tensor: torch.Tensor, root: int) -> None:
+    row, name = row_of(Staged(tensor).tensor)
+    core.run("gather", row, None if output is None else row_of(output)[0], name, "sum", root)
+
+
+def scatter(core: Core, output: torch.Tensor, tensors: Tensors, root: int) -> None:
+    """Gives rank r the r-th of the root's tensors; `tensors` is empty on other ranks."""
+    result = Staged(output, load=False)
+    row, name = row_of(result.tensor)
+    given = row_of(Joined(tensors).tensor)[0] if core.rank == root else None
+    core.run("scatter", given, row, name, "sum", root)
+    result.store()
+
+
+def all_to_all_single(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Rank r gets the r-th equal part of the tensors of all ranks."""
+    given, result = Staged(tensor), Staged(output, load=False)
+    row, name = row_of(given.tensor)
+    core.run("all_to_all", row, row_of(result.tensor)[0], name, "sum", 0)
+    result.store()
+
+
+def all_to_all(core: Core, outputs: Tensors, tensors: Tensors) -> None:
+    """Rank r gets the r-th tensors of all ranks, whose sizes may differ."""
+    results = [Staged(output, load=False) for output in outputs]
+    sends = [(rank, row_of(Staged(tensor).tensor)[0]) for rank, tensor in enumerate(tensors)]
+    receives = [(rank, row_of(result.tensor)[0]) for rank, result in enumerate(results)]
+    core.exchange(_as_bytes(sends), _as_bytes(receives), None)
+    for result in results:
+        result.store()
+
+
+def all_to_all_by_splits(
+    core: Core, output: torch.Tensor, tensor: torch.Tensor, output_rows: Sequence[int], input_rows: Sequence[int]
+) -> None:
+    """The same of parts of one tensor: so many rows of its first axis for each rank."""
+    given, result = Staged(tensor), Staged(output, load=False)
+    all_to_all(core, result.tensor.split(output_rows), given.tensor.split(input_rows))
+    result.store()
+
+
+def _as_bytes(ends: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    return [(rank, row.view("uint8")) for rank, row in ends]

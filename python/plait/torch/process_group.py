@@ -1,0 +1,491 @@
+"""The process group that torch.distributed calls: c10d's collectives and messages, by a communicator of Plait.
+
+Methods have c10d's names and arguments, which are lists of tensors although each call has one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from .. import _core
+from ..errors import Error, InvalidArgument, Timeout
+from . import calls
+from .messages import Messages
+from .operations import operation_of
+from .rendezvous import await_all, meet
+from .tensors import check_alike, check_tensor
+from .work import CallQueue, Work, WorkOfMany, await_callbacks
+
+Tensors = Sequence[torch.Tensor]
+
+_MOST_SECONDS = 7 * 24 * 3600.0  # the longest time-out that Plait's settings take
+_SECONDS_AT_EXIT = 5.0
+_groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
+
+
+class ProcessGroup(dist.ProcessGroup):
+    """Ranks that torch.distributed calls by. Made by init_process_group("plait") and new_group().
+
+    Calls of one group are performed in the order in which they were made; messages go beside them. Errors are Plait's
+    (plait.Mismatch, plait.PeerFailed, plait.Timeout), are raised by wait(), and end the group on all ranks.
+    """
+
+    def __init__(
+        self,
+        store: dist.Store,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        *,
+        name: str = "",
+        global_ranks: Sequence[int] = (),
+        settings: _core.Settings | None = None,
+    ) -> None:
+        super().__init__(rank, size)
+        self._store = store
+        self._rank, self._size = rank, size
+        self._name, self._description = name, ""
+        self._where = _words_for(name, global_ranks)
+        self._settings = _with_timeout(settings, timeout)
+        try:
+            self._communicator, token = meet(store, rank, size, self._settings)
+        except Error as error:
+            raise self._explain(error) from None
+        self._core = self._communicator._core
+        self._queue = CallQueue(f"plait-{name}")
+        self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
+        self._messages = Messages(self._own_store, rank, self._settings, self._explain)
+        self._barriers = 0
+        self._calls = 0
+        self._coalesced: list[Work] | None = None
+        self._failure: Error | None = None  # of a call that ended the communicator
+        self._is_left = False
+        _groups.add(self)
+
+    # --- What c10d asks of a group ---
+
+    def getBackendName(self) -> str:  # as C++ calls it; name() and the like of Python come here, too
+        return "plait"
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    @property
+    def options(self) -> _core.Settings:
+        """The settings of the communicator, as given by pg_options= and the environment."""
+        return self._settings
+
+    def get_group_store(self) -> dist.Store:
+        return self._store
+
+    def _get_backend(self, device: torch.device) -> ProcessGroup:
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"the backend 'plait' has no calls for tensors on {device}; its tensors are on the CPU")
+        return self
+
+    supports_splitting = False
+
+    def _set_default_timeout(self, timeout: timedelta) -> None:
+        warnings.warn(
+            f"a process group of the backend 'plait' keeps the time-out of {self._settings.timeout_seconds:g} s with "
+            f"which it was made; pass timeout= there",
+            stacklevel=2,
+        )
+
+    set_timeout = _set_default_timeout
+
+    def _set_sequence_number_for_group(self) -> None:
+        pass
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._calls
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        works, self._coalesced = self._coalesced or [], None
+        return WorkOfMany(works)
+
+    # --- Collectives ---
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        opts = opts or dist.AllreduceOptions()
+        return self._reduce_all("all_reduce", tensors, opts)
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+        return self._reduce_all("all_reduce_coalesced", tensors, opts or c10d.AllreduceCoalescedOptions())
+
+    def _reduce_all(self, what: str, tensors: Tensors, opts: Any) -> Work:
+        operations = []
+        for tensor in tensors:
+            check_tensor(tensor, what, writes=True)
+            operations.append(operation_of(opts.reduceOp, tensor.dtype, what))
+
+        def perform() -> None:
+            for tensor, operation in zip(tensors, operations, strict=True):
+                calls.all_reduce(self._core, tensor, operation)
+
+        return self._submit(what, tensors, perform, opts)
+
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        opts = opts or dist.ReduceOptions()
+        (tensor,) = tensors
+        check_tensor(tensor, "reduce", writes=True)
+        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._root(opts.rootRank, "reduce")
+        return self._submit("reduce", tensors, lambda: calls.reduce(self._core, tensor, operation, root), opts)
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+        opts = opts or dist.BroadcastOptions()
+        root = self._root(opts.rootRank, "broadcast")
+        for tensor in tensors:
+            check_tensor(tensor, "broadcast", writes=True)
+
+        def perform() -> None:
+            for tensor in tensors:
+                calls.broadcast(self._core, tensor, root)
+
+        return self._submit("broadcast", tensors, perform, opts)
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        (tensor,), (parts,) = inputs, outputs
+        self._check_parts("all_gather", parts, tensor, writes=True)
+        return self._submit("all_gather", parts, lambda: calls.all_gather(self._core, parts, tensor), opts)
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        """`outputs[r][i]` gets the i-th tensor of rank r."""
+        what = "all_gather_coalesced"
+        per_input = [list(parts) for parts in zip(*outputs, strict=True)]
+        if len(per_input) != len(inputs):
+            raise InvalidArgument(f"{what}: {len(inputs)} tensors, and lists of {len(per_input)} for their results")
+        for parts, tensor in zip(per_input, inputs, strict=True):
+            self._check_parts(what, parts, tensor, writes=True)
+
+        def perform() -> None:
+            for parts, tensor in zip(per_input, inputs, strict=True):
+                calls.all_gather(self._core, parts, tensor)
+
+        return self._submit(what, [part for parts in outputs for part in parts], perform, opts)
+
+    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+        return self._gather_all("all_gather_into_tensor", [output], [tensor], opts)
+
+    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        return self._gather_all("all_gather_into_tensor_coalesced", outputs, inputs, opts)
+
+    def _gather_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+        for output, tensor in zip(outputs, inputs, strict=True):
+            self._check_whole(what, output, tensor, whole=output, part=tensor)
+
+        def perform() -> None:
+            for output, tensor in zip(outputs, inputs, strict=True):
+                calls.all_gather_into(self._core, output, tensor)
+
+        return self._submit(what, outputs, perform, opts)
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+        opts = opts or dist.ReduceScatterOptions()
+        (output,), (parts,) = outputs, inputs
+        self._check_parts("reduce_scatter", parts, output, writes=False)
+        operation = operation_of(opts.reduceOp, output.dtype, "reduce_scatter")
+        perform = lambda: calls.reduce_scatter(self._core, output, parts, operation)  # noqa: E731
+        return self._submit("reduce_scatter", outputs, perform, opts)
+
+    def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+        return self._reduce_scatter_all("reduce_scatter_tensor", [output], [tensor], opts)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        return self._reduce_scatter_all("reduce_scatter_tensor_coalesced", outputs, inputs, opts)
+
+    def _reduce_scatter_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+        opts = opts or dist.ReduceScatterOptions()
+        operations = []
+        for output, tensor in zip(outputs, inputs, strict=True):
+            self._check_whole(what, output, tensor, whole=tensor, part=output)
+            operations.append(operation_of(opts.reduceOp, output.dtype, what))
+
+        def perform() -> None:
+            for output, tensor, operation in zip(outputs, inputs, operations, strict=True):
+                calls.reduce_scatter_from(self._core, output, tensor, operation)
+
+        return self._submit(what, outputs, perform, opts)
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        opts = opts or dist.GatherOptions()
+        (tensor,), root = inputs, self._root(opts.rootRank, "gather")
+        parts = self._parts_of_root("gather", outputs, tensor, root, writes=True)
+        return self._submit("gather", parts, lambda: calls.gather(self._core, parts, tensor, root), opts)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+        opts = opts or dist.ScatterOptions()
+        (output,), root = outputs, self._root(opts.rootRank, "scatter")
+        parts = self._parts_of_root("scatter", inputs, output, root, writes=False)
+        return self._submit("scatter", outputs, lambda: calls.scatter(self._core, output, parts, root), opts)
+
+    def alltoall_base(
+        self,
+        output: torch.Tensor,
+        tensor: torch.Tensor,
+        output_splits: Sequence[int],
+        input_splits: Sequence[int],
+        opts: Any = None,
+    ) -> Work:
+        what = "all_to_all_single"
+        check_tensor(output, what, writes=True)
+        check_tensor(tensor, what)
+        check_alike(output, [tensor], what)
+        if not output_splits and not input_splits:
+            if output.numel() != tensor.numel() or tensor.numel() % self._size:
+                raise InvalidArgument(
+                    f"{what}: an input of {tensor.numel()} elements and an output of {output.numel()}; without sizes "
+                    f"of parts they must be equal, and {self._size} ranks must divide them"
+                )
+            perform = lambda: calls.all_to_all_single(self._core, output, tensor)  # noqa: E731
+        else:
+            output_rows = self._rows(what, "output", output, output_splits)
+            input_rows = self._rows(what, "input", tensor, input_splits)
+            perform = lambda: calls.all_to_all_by_splits(self._core, output, tensor, output_rows, input_rows)  # noqa: E731
+        return self._submit(what, [output], perform, opts)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        for name, tensors in (("output", outputs), ("input", inputs)):
+            if len(tensors) != self._size:
+                raise InvalidArgument(f"all_to_all: {len(tensors)} {name} tensors, but {self._size} ranks")
+            for tensor in tensors:
+                check_tensor(tensor, "all_to_all", writes=name == "output")
+        return self._submit("all_to_all", outputs, lambda: calls.all_to_all(self._core, outputs, inputs), opts)
+
+    def barrier(self, opts: Any = None) -> Work:
+        return self._submit("barrier", [], self._core.barrier, opts)
+
+    def monitored_barrier(self, timeout: timedelta | None = None) -> None:
+        """A barrier that names the ranks that did not come; plait.torch.monitored_barrier() calls it."""
+        seconds = timeout.total_seconds() if timeout else self._settings.timeout_seconds
+        name = f"barrier/{self._barriers}"
+        self._own_store.set(f"{name}/{self._rank}", "")
+        missing = await_all(self._own_store, [f"{name}/{rank}" for rank in range(self._size)], seconds)
+        if missing:
+            raise self._explain(
+                Timeout(
+                    f"monitored_barrier: rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of {self._size} "
+                    f"did not come within {seconds:g} s"
+                )
+            )
+        if self._barriers > 0:  # all have left that one
+            self._own_store.delete_key(f"barrier/{self._barriers - 1}/{self._rank}")
+        self._barriers += 1
+
+    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+        """gather() into one tensor of the root, which has the tensors one after the other."""
+        opts = opts or dist.GatherOptions()
+        root = self._root(opts.rootRank, "gather_single")
+        if self._rank == root:
+            self._check_whole("gather_single", output, tensor, whole=output, part=tensor)
+        else:
+            check_tensor(tensor, "gather_single")
+        perform = lambda: calls.gather_into(self._core, output, tensor, root)  # noqa: E731
+        return self._submit("gather_single", [output], perform, opts)
+
+    # What some of these are called from PyTorch 2.14 on.
+    all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    gather_into_tensor = gather_single
+    start_coalescing, end_coalescing = _start_coalescing, _end_coalescing
+
+    # --- Messages ---
+
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        (tensor,) = tensors
+        check_tensor(tensor, "send")
+        return self._counted(self._messages.send(tensor, self._other(peer, "send"), tag))
+
+    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        (tensor,) = tensors
+        check_tensor(tensor, "recv", writes=True)
+        return self._counted(self._messages.receive(tensor, self._other(peer, "recv"), tag))
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        raise InvalidArgument("recv: the backend 'plait' receives from a rank that is named; pass src=")
+
+    # --- The end ---
+
+    def shutdown(self) -> None:
+        """Leaves, when all calls that were made are done. Part of destroy_process_group()."""
+        if not self._is_left:
+            self._leave(self._settings.timeout_seconds, f"rank {self._rank} destroyed the process group")
+
+    def abort(self) -> None:
+        """Ends the calls of all ranks, those under way and later ones, with PeerFailed."""
+        self._communicator.abort(f"rank {self._rank} aborted the process group")
+        self._messages.close(f"rank {self._rank} aborted the process group", 0)
+
+    def _end_at_exit(self, words: str, is_failure: bool) -> None:
+        reason = f"rank {self._rank}: {words}"
+        if is_failure:
+            self._failure = self._failure or Error(reason)
+            self._communicator.abort(reason)
+        self._leave(_SECONDS_AT_EXIT, reason)
+
+    def _leave(self, seconds: float, reason: str) -> None:
+        self._is_left = True
+        _groups.discard(self)
+        if not self._queue.close(seconds):
+            self._failure = self._failure or Error(reason)
+            self._communicator.abort(reason)
+            self._queue.close(_SECONDS_AT_EXIT)
+        self._messages.close(reason, _SECONDS_AT_EXIT)
+        try:
+            self._communicator.close()
+        except Error as error:
+            if self._failure is None:
+                warnings.warn(f"process group 'plait': {self._explain(error)}", stacklevel=3)
+
+    # --- What the methods above have in common ---
+
+    def _submit(self, what: str, result: Tensors, function: Callable[[], None], opts: Any) -> Work:
+        work = Work(f"{what}, call {self._calls} of the process group", result)
+
+        def perform() -> None:
+            try:
+                function()
+            except Error as error:
+                self._failure = self._explain(error)
+                raise self._failure from None
+
+        self._queue.add(perform, work, is_awaited=opts is not None and not opts.asyncOp)
+        return self._counted(work)
+
+    def _counted(self, work: Work) -> Work:
+        self._calls += 1
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _explain(self, error: Error) -> Error:
+        """The error with what its ranks are in the whole job."""
+        return type(error)(f"{error}{self._where}") if self._where else error
+
+    def _root(self, root: int, what: str) -> int:
+        if not 0 <= root < self._size:
+            raise InvalidArgument(f"{what}: rank {root} is none of the group's, which has {self._size}")
+        return root
+
+    def _other(self, peer: int, what: str) -> int:
+        if self._root(peer, what) == self._rank:
+            raise InvalidArgument(f"{what}: rank {peer} is this rank itself; messages go between two ranks")
+        return peer
+
+    def _check_parts(self, what: str, parts: Tensors, one: torch.Tensor, *, writes: bool) -> None:
+        """A list with a tensor for each rank, and this rank's own tensor, which is given or filled."""
+        if len(parts) != self._size:
+            raise InvalidArgument(f"{what}: a list of {len(parts)} tensors, but {self._size} ranks")
+        for part in parts:
+            check_tensor(part, what, writes=writes)
+        check_tensor(one, what, writes=not writes)
+        check_alike(one, parts, what)
+        own = parts[self._rank]
+        if own.numel() != one.numel():
+            raise InvalidArgument(
+                f"{what}: this rank's tensor has {one.numel()} elements, and its place in the list {own.numel()}"
+            )
+
+    def _parts_of_root(
+        self, what: str, lists: Sequence[Tensors], one: torch.Tensor, root: int, *, writes: bool
+    ) -> Tensors:
+        if self._rank != root:
+            check_tensor(one, what, writes=not writes)
+            return []
+        (parts,) = lists
+        self._check_parts(what, parts, one, writes=writes)
+        if any(part.numel() != one.numel() for part in parts):
+            sizes = ", ".join(str(part.numel()) for part in parts)
+            raise InvalidArgument(f"{what}: tensors of {sizes} elements; all must have one size")
+        return parts
+
+    def _check_whole(
+        self, what: str, output: torch.Tensor, tensor: torch.Tensor, *, whole: torch.Tensor, part: torch.Tensor
+    ) -> None:
+        check_tensor(output, what, writes=True)
+        check_tensor(tensor, what)
+        check_alike(output, [tensor], what)
+        if whole.numel() != part.numel() * self._size:
+            raise InvalidArgument(
+                f"{what}: an input of {tensor.numel()} elements and an output of {output.numel()}; over {self._size} "
+                f"ranks one must be {self._size} times the other"
+            )
+
+    def _rows(self, what: str, name: str, tensor: torch.Tensor, splits: Sequence[int]) -> list[int]:
+        """How many rows of the tensor each rank's part has."""
+        if tensor.dim() == 0:
+            raise InvalidArgument(f"{what}: the {name} is a scalar, which has no first axis to divide")
+        rows = tensor.size(0)
+        if not splits:
+            if rows % self._size:
+                raise InvalidArgument(f"{what}: {self._size} ranks do not divide the {rows} rows of the {name}")
+            return [rows // self._size] * self._size
+        if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
+            raise InvalidArgument(
+                f"{what}: the {name} has {rows} rows, and its parts {list(splits)}; {self._size} parts must have "
+                f"them all"
+            )
+        return list(splits)
+
+
+def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:
+    """The settings of a group: those given, or those of the environment, with the time-out of torch.distributed."""
+    if settings is not None and not isinstance(settings, _core.Settings):
+        raise InvalidArgument(f"pg_options: a {type(settings).__name__} is none; pass plait.Settings(...), or nothing")
+    made = _core.Settings.from_environment() if settings is None else _copy_of(settings)
+    made.timeout_seconds = made.bootstrap_timeout_seconds = min(timeout.total_seconds(), _MOST_SECONDS)
+    return made
+
+
+def _copy_of(settings: _core.Settings) -> _core.Settings:
+    fields = (name for name, value in vars(_core.Settings).items() if isinstance(value, property))
+    return _core.Settings(**{name: getattr(settings, name) for name in fields})
+
+
+def _words_for(name: str, global_ranks: Sequence[int]) -> str:
+    if not global_ranks or list(global_ranks) == list(range(len(global_ranks))):
+        return ""
+    ranks = ", ".join(map(str, global_ranks))
+    return f" (process group {name}: its ranks, from 0, are the ranks {ranks} of the job)"
+
+
+# A forked child has no rank of its own, and must not end those of its parent.
+os.register_at_fork(after_in_child=_groups.clear)
+
+
+@atexit.register
+def _leave_all() -> None:
+    """A program may end without destroy_process_group(): then the other ranks hear why."""
+    error = getattr(sys, "last_value", None)
+    words = "its program ended" if error is None else f"{type(error).__name__}: {error}"
+    for group in list(_groups):
+        group._end_at_exit(words, is_failure=error is not None)
+    await_callbacks(_SECONDS_AT_EXIT)

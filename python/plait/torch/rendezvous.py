@@ -1,0 +1,71 @@
+"""How the ranks of a process group meet: by the store that torch.distributed gives to all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from torch.distributed import Store
+
+from .. import _core
+from ..communicator import Communicator
+from ..errors import PeerFailed, Timeout
+
+_ID = "plait/id"
+_FIRST_PAUSE = 0.0005  # s
+_LONGEST_PAUSE = 0.05
+
+
+def meet(store: Store, rank: int, size: int, settings: _core.Settings) -> tuple[Communicator, str]:
+    """Makes the communicator of all ranks that share the store; gives also the text of its id.
+
+    Nothing of it stays in the store, so that a group can be made again with the same one.
+    """
+    if rank == 0:
+        id = _core.create_unique_id()
+        if size > 1:
+            store.set(_ID, str(id))
+    else:
+        await_key(store, _ID, settings.bootstrap_timeout_seconds, "rank 0 of the process group did not come")
+        id = _core.UniqueId.parse(store.get(_ID).decode())
+    communicator = Communicator(id, rank, size, settings)
+    if rank == 0 and size > 1:
+        store.delete_key(_ID)
+    communicator.barrier()
+    return communicator, str(id)
+
+
+def await_key(store: Store, key: str, seconds: float, what: str, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Returns when the key is in the store. Raises Timeout with the words `what`, and PeerFailed if is_over()."""
+    end = time.monotonic() + seconds
+    pause = _FIRST_PAUSE
+    while not has_key(store, key):
+        if is_over():
+            raise PeerFailed(f"{what} before the process group ended here")
+        if time.monotonic() > end:
+            raise Timeout(f"{what} within {seconds:g} s; see whether its process runs and makes the same calls")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def await_all(store: Store, keys: Sequence[str], seconds: float) -> list[int]:
+    """Returns when all keys are in the store, or after so many seconds; gives the numbers of those that are not."""
+    end = time.monotonic() + seconds
+    pause = _FIRST_PAUSE
+    missing = list(range(len(keys)))
+    while missing := [number for number in missing if not has_key(store, keys[number])]:
+        if time.monotonic() > end:
+            break
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    return missing
+
+
+def has_key(store: Store, key: str) -> bool:
+    """Whether the key is there. Raises PeerFailed where the store itself is gone."""
+    try:
+        return store.check([key])
+    except RuntimeError as error:  # torch.distributed.DistNetworkError, where its process ended
+        raise PeerFailed(
+            f"the store of the process group is gone, perhaps with the process of rank 0: {error}"
+        ) from error

@@ -1,0 +1,249 @@
+"""The backend of torch.distributed, where PyTorch is installed: pip install torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ranks import environment, why_no_network
+
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+
+FOLDER = Path(__file__).parent
+SCENARIOS = [
+    name
+    for path in sorted(FOLDER.glob("torch_*.py"))
+    for name in re.findall(r"^@scenario\ndef (\w+)", path.read_text(), re.MULTILINE)
+]
+RANKS = 3
+SECONDS = 240  # after which a program hangs
+
+
+def start(*arguments: object, **changes: str) -> subprocess.Popen[str]:
+    """A program that imports torch and plait.torch."""
+    command = [sys.executable, *map(str, arguments)]
+    variables = environment(OMP_NUM_THREADS="1", **changes)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables)
+
+
+def ends(programs: list[subprocess.Popen[str]]) -> list[str]:
+    """What the programs print until they end, all of them in time."""
+    printed = ["it hangs"] * len(programs)
+    try:
+        for number, program in enumerate(programs):
+            printed[number] = program.communicate(timeout=SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        for program in programs:
+            program.kill()
+    return printed
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory) -> list[dict[str, str]]:
+    """How every scenario ended, by rank. All run in the same processes: importing torch takes long."""
+    folder = tmp_path_factory.mktemp("torch")
+    printed = ends([start(FOLDER / "torch_rank.py", rank, RANKS, folder, *SCENARIOS) for rank in range(RANKS)])
+    ended = [dict(map(json.loads, Path(folder, f"rank{rank}").read_text().splitlines())) for rank in range(RANKS)]
+    unfinished = [dict.fromkeys(SCENARIOS, f"did not end: {words[-3000:]}") for words in printed]
+    return [others | known for others, known in zip(unfinished, ended, strict=True)]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(outcomes, name):
+    bad = [f"rank {rank}: {ended[name]}" for rank, ended in enumerate(outcomes) if ended[name] != "passed"]
+    assert not bad, "\n".join(bad)
+
+
+START = """
+import os, signal, sys
+from datetime import timedelta
+import plait, plait.torch, torch
+import torch.distributed as dist
+
+def meet(seconds=30, name="store"):
+    rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    dist.init_process_group(
+        "plait", store=dist.FileStore(f"{folder}/{name}", size), rank=rank, world_size=size,
+        timeout=timedelta(seconds=seconds))
+    return rank
+
+def failure(call):
+    try:
+        call()
+    except plait.Error as error:
+        print(type(error).__name__, error, flush=True)
+    else:
+        print("no failure", flush=True)
+"""
+
+
+def start_ranks(
+    code: str, tmp_path: Path, size: int = 2, ranks: list[int] | None = None
+) -> list[subprocess.Popen[str]]:
+    program = tmp_path / "program.py"
+    program.write_text(START + code)
+    return [start(program, rank, size, tmp_path) for rank in (range(size) if ranks is None else ranks)]
+
+
+def test_a_killed_rank_is_named(tmp_path):
+    code = """
+rank = meet()
+if rank == 0:
+    dist.recv(torch.zeros(1), 1)
+    failure(lambda: dist.all_reduce(torch.ones(3)))
+    failure(lambda: dist.recv(torch.zeros(1), 1))
+    failure(dist.barrier)
+else:
+    dist.send(torch.zeros(1), 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    collective, message, later = ends(start_ranks(code, tmp_path))[0].splitlines()
+    assert re.match(r"PeerFailed .*rank 1 .*(died|ended)", collective), collective
+    assert re.match(r"PeerFailed messages from rank 1 to rank 0: .*rank 1 is rank 0", message), message
+    assert later == collective
+
+
+def test_an_error_that_ends_a_rank_reaches_the_others(tmp_path):
+    code = """
+if meet() == 0:
+    failure(lambda: dist.all_reduce(torch.ones(3)))
+else:
+    raise ValueError("this data cannot be read")
+"""
+    printed = ends(start_ranks(code, tmp_path))[0]
+    assert "PeerFailed" in printed and "rank 1: ValueError: this data cannot be read" in printed, printed
+
+
+def test_a_rank_that_never_comes_is_named(tmp_path):
+    alone = ends(start_ranks("failure(lambda: meet(1, 'a'))", tmp_path, ranks=[0]))[0]
+    assert "Timeout" in alone and "rank 1 of 2 did not arrive within 1 s" in alone, alone
+    alone = ends(start_ranks("failure(lambda: meet(1, 'b'))", tmp_path, ranks=[1]))[0]
+    assert "Timeout rank 0 of the process group did not come within 1 s" in alone, alone
+
+
+def test_calls_without_a_peer_end(tmp_path):
+    code = """
+rank = meet(1)
+if rank == 0:
+    failure(lambda: dist.send(torch.ones(3), 1))  # nobody receives
+    work = dist.irecv(torch.ones(3), 1)
+    dist.destroy_process_group()
+    failure(work.wait)
+    failure(lambda: dist.distributed_c10d._world)  # the program goes on
+else:
+    dist.barrier() if False else None
+    import time
+    time.sleep(4)
+"""
+    first, second, _ = ends(start_ranks(code, tmp_path))[0].splitlines()
+    assert first.startswith("Timeout messages from rank 0 to rank 1: rank 1 made no call"), first
+    assert second.startswith(("PeerFailed", "Error", "Timeout")), second
+
+
+def test_a_program_may_end_without_waiting(tmp_path):
+    code = """
+rank = meet()
+works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(50)]
+if rank == 0:
+    sent = dist.isend(torch.ones(10), 1)
+future = works[-1].get_future().then(lambda future: future.value()[0] + 1)
+print("the end")
+"""
+    ranks = start_ranks(code, tmp_path)
+    assert ends(ranks) == ["the end\n"] * 2
+    assert [rank.returncode for rank in ranks] == [0, 0]
+
+
+def torchrun(tmp_path: Path, code: str, *options: str, is_failure: bool = False) -> str:
+    program = tmp_path / "program.py"
+    program.write_text(START + code)
+    run = start("-m", "torch.distributed.run", "--nproc-per-node", 2, *options, program, tmp_path)
+    printed = ends([run])[0]
+    assert (run.returncode != 0) == is_failure, printed
+    return printed
+
+
+def test_torchrun(tmp_path):
+    code = """
+for again in range(2):
+    dist.init_process_group("plait")
+    tensor = torch.full((2, 2), dist.get_rank() + 1.0)
+    dist.all_reduce(tensor)
+    assert tensor.eq(3).all() and dist.get_backend() == "plait"
+    mesh = dist.device_mesh.init_device_mesh("cpu", (1, 2), mesh_dim_names=("a", "b"))
+    dist.all_reduce(tensor, group=mesh.get_group("b"))
+    assert tensor.eq(6).all()
+    dist.destroy_process_group()
+print("ready", flush=True)
+"""
+    printed = torchrun(tmp_path, code)
+    assert printed.count("ready") == 2 and "warn" not in printed.lower().replace("userwarning", ""), printed
+
+
+def test_ranks_over_nodes(tmp_path):
+    if why_no_network():
+        pytest.skip(why_no_network())
+    code = """
+os.environ["PLAIT_HOST_ID"] = f"host{os.environ['RANK']}"
+dist.init_process_group("plait")
+rank = dist.get_rank()
+dist.all_reduce(tensor := torch.full((1000,), rank + 1.0))
+assert tensor.eq(3).all()
+found = torch.zeros(1000)
+works = [dist.isend(tensor + rank, 1 - rank), dist.irecv(found, 1 - rank)]
+for work in works:
+    work.wait()
+assert found.eq(4 - rank).all()
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+failure(dist.barrier)
+"""
+    printed = torchrun(tmp_path, code, "--monitor-interval", "2", is_failure=True)
+    assert re.search(r"PeerFailed .*rank 1 ", printed), printed
+
+
+def test_spawn(tmp_path):
+    code = """
+def work(rank, port):
+    store = dist.TCPStore("127.0.0.1", int(port), 2, is_master=rank == 0)
+    for again in range(3):  # with the same store
+        dist.init_process_group("plait", store=store, rank=rank, world_size=2)
+        dist.all_reduce(tensor := torch.ones(1))
+        assert tensor.item() == 2
+        dist.destroy_process_group()
+    print("ready", flush=True)
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, (sys.argv[1],), nprocs=2)
+"""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert ends(start_ranks(code, tmp_path, ranks=[port]))[0].count("ready") == 2
+
+
+def test_torchrun_restarts_after_a_rank_was_killed(tmp_path):
+    code = """
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+dist.init_process_group("plait")
+dist.barrier()
+if attempt == "0" and dist.get_rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+if attempt == "0":
+    failure(dist.barrier)
+    sys.exit(1)
+dist.all_reduce(tensor := torch.ones(1))
+print(f"attempt {attempt}: {tensor.item()}", flush=True)
+dist.destroy_process_group()
+"""
+    printed = torchrun(tmp_path, code, "--max-restarts", "1", "--monitor-interval", "2")
+    assert re.search(r"PeerFailed .*rank 1 ", printed), printed
+    assert printed.count("attempt 1: 2.0") == 2, printed

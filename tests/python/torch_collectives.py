@@ -1,0 +1,295 @@
+"""Scenarios of collectives, compared with Gloo or with what torch computes."""
+
+import torch
+import torch.distributed as dist
+from torch_support import BYTES, COMPLEX, FLOATS, INTEGERS, combined, operation, same, scenario
+
+
+@scenario
+def all_reduce(ranks):
+    for dtype in ranks.rounds(60, INTEGERS + FLOATS + BYTES + COMPLEX):
+        op = ranks.shared.choice(["SUM", "AVG"] if dtype in COMPLEX else ["SUM", "PRODUCT", "MIN", "MAX", "AVG"])
+        if dtype == torch.bool and op == "AVG":
+            op = "SUM"
+        tensor = ranks.fill(ranks.shape(), dtype, times=ranks.whole_mean(op, dtype))
+        expected = combined(ranks.all(tensor), op)
+        dist.all_reduce(tensor, operation(op), group=ranks.group)
+        same(tensor, expected)
+
+
+@scenario
+def conjugates(ranks):
+    """Tensors whose elements are read as others than those in memory; torch.distributed refuses them, but not C++."""
+    tensor = torch.full((3,), 1 + 2j * (ranks.rank + 1)).conj()
+    ranks.group.allreduce([tensor]).wait()
+    same(tensor, torch.full((3,), ranks.size - 1j * ranks.size * (ranks.size + 1)))
+    part = torch.full((3,), 1 + 2j * (ranks.rank + 1)).conj().imag  # lazily negative
+    ranks.group.broadcast([part]).wait()
+    same(part.clone(), torch.full((3,), -2.0))
+
+
+@scenario
+def all_reduce_as_gloo(ranks):
+    for dtype in ranks.rounds(20, [torch.int32, torch.int64, torch.float32, torch.float64, torch.uint8]):
+        op = operation(ranks.shared.choice(["SUM", "PRODUCT", "MIN", "MAX"]))
+        tensor = ranks.fill(ranks.shape(), dtype)
+        by_gloo = tensor.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(by_gloo, op, group=ranks.gloo)
+        dist.all_reduce(tensor, op, group=ranks.group)
+        same(tensor, by_gloo)
+
+
+@scenario
+def large_random_floats(ranks):
+    """No exact inputs: as close to Gloo's result as rounding is."""
+    tensor = torch.randn(300_000, generator=torch.Generator().manual_seed(ranks.rank))
+    by_gloo = tensor.clone()
+    dist.all_reduce(by_gloo, group=ranks.gloo)
+    dist.all_reduce(tensor, group=ranks.group)
+    torch.testing.assert_close(tensor, by_gloo, rtol=1e-5, atol=1e-5)
+
+
+@scenario
+def premultiplied_sum(ranks):
+    factor = ranks.rank + 2.0
+    op = torch._C._distributed_c10d._make_nccl_premul_sum(factor)
+    for dtype in [torch.float32, torch.bfloat16]:
+        tensor = torch.full((5, 2), ranks.rank + 1.0, dtype=dtype).t()
+        dist.all_reduce(tensor, op, group=ranks.group)
+        expected = torch.full((2, 5), sum((r + 2.0) * (r + 1.0) for r in range(ranks.size)), dtype=dtype)
+        same(tensor, expected)
+        part = torch.zeros(2, 5, dtype=dtype)
+        whole = torch.full((2 * ranks.size, 5), ranks.rank + 1.0, dtype=dtype)
+        dist.reduce_scatter_tensor(part, whole, op, group=ranks.group)
+        same(part, expected)
+
+
+@scenario
+def all_reduce_coalesced(ranks):
+    tensors = [ranks.fill(ranks.shape(), torch.float32) for _ in range(4)]
+    expected = [combined(ranks.all(tensor), "SUM") for tensor in tensors]
+    with dist._coalescing_manager(group=ranks.group, async_ops=True) as manager:
+        for tensor in tensors:
+            dist.all_reduce(tensor, group=ranks.group)
+    manager.wait()
+    for tensor, sum_of_all in zip(tensors, expected, strict=True):
+        same(tensor, sum_of_all)
+
+
+@scenario
+def reduce(ranks):
+    for dtype in ranks.rounds(20, INTEGERS + FLOATS + COMPLEX):
+        root = ranks.shared.randrange(ranks.size)
+        tensor = ranks.fill(ranks.shape(), dtype)
+        before = tensor.clone()
+        expected = combined(ranks.all(tensor), "SUM") if ranks.rank == root else before
+        if ranks.rank != root:
+            ranks.all(tensor)
+        dist.reduce(tensor, root, group=ranks.group)
+        same(tensor, expected)
+
+
+@scenario
+def broadcast(ranks):
+    for dtype in ranks.rounds(30, INTEGERS + FLOATS + BYTES + COMPLEX + [torch.float8_e4m3fnuz]):
+        root = ranks.shared.randrange(ranks.size)
+        shape = ranks.shape()
+        tensor = ranks.fill(shape, dtype)
+        expected = ranks.all(tensor)[root]
+        dist.broadcast(tensor, root, group=ranks.group)
+        same(tensor, expected)
+
+
+@scenario
+def all_gather(ranks):
+    for dtype in ranks.rounds(30, INTEGERS + FLOATS + BYTES + COMPLEX):
+        tensor = ranks.fill(ranks.shape(), dtype)
+        outputs = [ranks.laid(torch.zeros(tensor.shape, dtype=dtype)) for _ in range(ranks.size)]
+        dist.all_gather(outputs, tensor, group=ranks.group)
+        for found, expected in zip(outputs, ranks.all(tensor), strict=True):
+            same(found, expected)
+
+
+@scenario
+def all_gather_of_different_sizes(ranks):
+    sizes = [ranks.shared.randrange(5) for _ in range(ranks.size)]
+    tensor = ranks.fill([sizes[ranks.rank], 2], torch.float32)
+    outputs = [torch.zeros(size, 2) for size in sizes]
+    dist.all_gather(outputs, tensor, group=ranks.group)
+    for found, expected in zip(outputs, ranks.all(tensor), strict=True):
+        same(found, expected)
+
+
+@scenario
+def all_gather_into_tensor(ranks):
+    for dtype in ranks.rounds(20, INTEGERS + FLOATS + BYTES):
+        tensor = ranks.fill(ranks.shape(first=1), dtype)
+        expected = ranks.all(tensor)
+        joined = ranks.laid(torch.zeros([ranks.size * tensor.size(0), *tensor.shape[1:]], dtype=dtype))
+        dist.all_gather_into_tensor(joined, tensor, group=ranks.group)
+        same(
+            joined,
+            torch.cat([each.view(torch.uint8) for each in expected]).view(dtype)
+            if joined.element_size() == 1
+            else torch.cat(expected),
+        )
+        stacked = torch.zeros([ranks.size, *tensor.shape], dtype=dtype)
+        dist.all_gather_into_tensor(stacked, tensor, group=ranks.group)
+        same(stacked.reshape(joined.shape), joined)
+
+
+@scenario
+def all_gather_in_place(ranks):
+    whole = torch.zeros(4 * ranks.size)
+    part = whole[4 * ranks.rank : 4 * ranks.rank + 4]
+    part.fill_(ranks.rank + 1.0)
+    dist.all_gather_into_tensor(whole, part, group=ranks.group)
+    same(whole, torch.arange(1.0, ranks.size + 1).repeat_interleave(4))
+    dist.reduce_scatter_tensor(part, whole, group=ranks.group)
+    same(part, torch.full((4,), ranks.size * (ranks.rank + 1.0)))
+
+
+@scenario
+def chunks_of_one_tensor(ranks):
+    """Lists whose tensors follow each other in memory, and such that do not, although they are of one storage."""
+    for step in [1, -1, 2]:
+        whole = torch.zeros(abs(step) * ranks.size, 3)
+        parts = list(whole.chunk(abs(step) * ranks.size))[::step]
+        dist.all_gather(parts, torch.full((1, 3), ranks.rank + 1.0), group=ranks.group)
+        for rank, part in enumerate(parts):
+            same(part, torch.full((1, 3), rank + 1.0))
+        assert whole.sum() == 3 * sum(range(1, ranks.size + 1))
+        dist.reduce_scatter(mine := torch.zeros(1, 3), parts, group=ranks.group)
+        same(mine, torch.full((1, 3), ranks.size * (ranks.rank + 1.0)))
+
+
+@scenario
+def coalesced_gathers_and_scatters(ranks):
+    inputs = [ranks.fill([3, 2], torch.float32), ranks.fill([5], torch.int64)]
+    outputs = [torch.zeros(3 * ranks.size, 2), torch.zeros(5 * ranks.size, dtype=torch.int64)]
+    with dist._coalescing_manager(group=ranks.group):
+        for output, tensor in zip(outputs, inputs, strict=True):
+            dist.all_gather_into_tensor(output, tensor, group=ranks.group)
+    for output, tensor in zip(outputs, inputs, strict=True):
+        same(output, torch.cat(ranks.all(tensor)))
+    parts = [torch.zeros(3, 2), torch.zeros(5, dtype=torch.int64)]
+    with dist._coalescing_manager(group=ranks.group):
+        for part, whole in zip(parts, outputs, strict=True):
+            dist.reduce_scatter_tensor(part, whole, group=ranks.group)
+    for part, tensor in zip(parts, inputs, strict=True):
+        same(part, tensor * ranks.size)
+    inputs[1] = inputs[1].float()
+    lists = [[torch.zeros(3, 2), torch.zeros(5)] for _ in range(ranks.size)]
+    dist.all_gather_coalesced(lists, inputs, group=ranks.group)
+    for i, tensor in enumerate(inputs):
+        for rank, expected in enumerate(ranks.all(tensor)):
+            same(lists[rank][i], expected)
+
+
+@scenario
+def reduce_scatter(ranks):
+    for dtype in ranks.rounds(25, INTEGERS + FLOATS + COMPLEX):
+        op = ranks.shared.choice(["SUM", "AVG"] if dtype in COMPLEX else ["SUM", "MAX", "AVG"])
+        shape = ranks.shape()
+        times = ranks.whole_mean(op, dtype)
+        inputs = [ranks.fill(shape, dtype, times) for _ in range(ranks.size)]
+        expected = [combined(ranks.all(each), op) for each in inputs][ranks.rank]
+        output = ranks.laid(torch.zeros(shape, dtype=dtype))
+        dist.reduce_scatter(output, inputs, operation(op), group=ranks.group)
+        same(output, expected)
+        if shape:
+            output = ranks.laid(torch.zeros(shape, dtype=dtype))
+            dist.reduce_scatter_tensor(output, ranks.laid(torch.cat(inputs)), operation(op), group=ranks.group)
+            same(output, expected)
+
+
+@scenario
+def reduce_scatter_of_different_sizes(ranks):
+    sizes = [ranks.shared.randrange(5) for _ in range(ranks.size)]
+    inputs = [ranks.fill([size], torch.int32) for size in sizes]
+    before = [each.clone() for each in inputs]
+    expected = [combined(ranks.all(each), "SUM") for each in inputs][ranks.rank]
+    output = torch.zeros(sizes[ranks.rank], dtype=torch.int32)
+    dist.reduce_scatter(output, inputs, group=ranks.group)
+    same(output, expected)
+    for each, kept in zip(inputs, before, strict=True):
+        same(each, kept)
+
+
+def gather_options(root):
+    options = dist.GatherOptions()
+    options.rootRank = root
+    return options
+
+
+@scenario
+def gather_and_scatter(ranks):
+    for dtype in ranks.rounds(20, INTEGERS + FLOATS + BYTES + COMPLEX):
+        root = ranks.shared.randrange(ranks.size)
+        is_root = ranks.rank == root
+        tensor = ranks.fill(ranks.shape(), dtype)
+        expected = ranks.all(tensor)
+        outputs = [ranks.laid(torch.zeros(tensor.shape, dtype=dtype)) for _ in range(ranks.size)] if is_root else None
+        dist.gather(tensor, outputs, root, group=ranks.group)
+        for found, wanted in zip(outputs or [], expected, strict=is_root):
+            same(found, wanted)
+        whole = torch.zeros(ranks.size, *tensor.shape, dtype=dtype)
+        ranks.group.gather_single(whole, tensor, gather_options(root)).wait()  # gather_single() of PyTorch from 2.14 on
+        for found, wanted in zip(whole, expected if is_root else [], strict=False):
+            same(found, wanted)
+        part = ranks.laid(torch.zeros(tensor.shape, dtype=dtype))
+        dist.scatter(part, outputs, root, group=ranks.group)
+        same(part, expected[ranks.rank])
+
+
+@scenario
+def all_to_all(ranks):
+    for dtype in ranks.rounds(20, INTEGERS + FLOATS + BYTES + COMPLEX):
+        sizes = [[ranks.shared.randrange(4) for _ in range(ranks.size)] for _ in range(ranks.size)]
+        inputs = [ranks.fill([size, 2], dtype) for size in sizes[ranks.rank]]
+        outputs = [ranks.laid(torch.zeros(row[ranks.rank], 2, dtype=dtype)) for row in sizes]
+        everything = [ranks.all(each) for each in inputs][ranks.rank]
+        dist.all_to_all(outputs, inputs, group=ranks.group)
+        for output, expected in zip(outputs, everything, strict=True):
+            same(output, expected)
+
+
+@scenario
+def all_to_all_single(ranks):
+    for dtype in ranks.rounds(20, [torch.float32, torch.int64, torch.bfloat16, torch.uint8]):
+        sizes = [[ranks.shared.randrange(4) for _ in range(ranks.size)] for _ in range(ranks.size)]
+        mine, theirs = sizes[ranks.rank], [row[ranks.rank] for row in sizes]
+        tensor = ranks.fill([sum(mine), 3], dtype)
+        output = ranks.laid(torch.zeros(sum(theirs), 3, dtype=dtype))
+        by_gloo = torch.zeros(sum(theirs), 3, dtype=dtype)
+        dist.all_to_all_single(by_gloo, tensor.contiguous(), theirs, mine, group=ranks.gloo)
+        dist.all_to_all_single(output, tensor, theirs, mine, group=ranks.group)
+        same(output, by_gloo)
+        tensor = ranks.fill([2 * ranks.size, 3], dtype)
+        output, by_gloo = torch.zeros_like(tensor), torch.zeros(tensor.shape, dtype=dtype)
+        dist.all_to_all_single(by_gloo, tensor.contiguous(), group=ranks.gloo)
+        dist.all_to_all_single(output, tensor, group=ranks.group)
+        same(output, by_gloo)
+
+
+@scenario
+def objects(ranks):
+    group, everyone = ranks.group, range(ranks.size)
+    assert dist.distributed_c10d._device_capability(group) == ["cpu"]
+    gathered = [None] * ranks.size
+    dist.all_gather_object(gathered, {"rank": ranks.rank, "text": "x" * 1000 * ranks.rank}, group=group)
+    assert gathered == [{"rank": r, "text": "x" * 1000 * r} for r in everyone]
+    only_root = [None] * ranks.size if ranks.rank == 1 else None
+    dist.gather_object(ranks.rank, only_root, 1, group=group)
+    assert only_root is None or only_root == list(everyone)
+    some = [1, "two", {3}] if ranks.rank == 0 else [None] * 3
+    dist.broadcast_object_list(some, 0, group=group)
+    assert some == [1, "two", {3}]
+    mine = [None]
+    dist.scatter_object_list(mine, [f"for {r}" for r in everyone] if ranks.rank == 0 else None, 0, group=group)
+    assert mine == [f"for {ranks.rank}"]
+    if ranks.rank == 0:
+        dist.send_object_list(["a", 1], 1, group=group)
+    elif ranks.rank == 1:
+        dist.recv_object_list(received := [None, None], 0, group=group)
+        assert received == ["a", 1]
