@@ -71,12 +71,13 @@ nb::dict range_row(const PlannedRange& range) {
   row["algorithm"] = choice.plan.text();
   row["ending"] = choice.ending ? nb::cast(choice.ending->text()) : nb::none();
   row["zero_copy"] = choice.zero_copy ? nb::cast(choice.zero_copy->text()) : nb::none();
-  row["protocol"] = name(choice.launch.protocol);
+  row["protocol"] = name(range.protocol);
   row["steps"] = range.steps;
   row["from_seconds"] = range.from_seconds;
   row["to_seconds"] = range.to_seconds;
   row["bound_gbps"] = range.bound_gbps;
-  row["measured"] = choice.is_measured;
+  row["measured"] = choice.is_measured && choice.measured_elsewhere.empty();
+  row["measured_elsewhere"] = or_none(choice.measured_elsewhere);
   nb::list times;
   for (const MeasuredTimes::Point& it : range.measured) times.append(nb::make_tuple(it.bytes, it.seconds));
   row["measured_times"] = times;

@@ -23,18 +23,21 @@ bool names(const std::vector<std::string>& list, const std::string& name) {
   return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// Whether one NVSwitch joins all of them.
+// Whether one NVSwitch joins all of them, by links of one bandwidth: then every GPU reaches every other alike.
 bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
-  std::map<int, std::vector<int>> on_switch;
+  std::map<int, std::map<int, double>> on_switch;  // [switch][GPU], GB/s
   for (const Link& link : topology.links) {
     if (link.kind != LinkKind::kNvlink) continue;
     for (const auto& [gpu, other] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
-      if (device_at(topology, other).kind == DeviceKind::kNvSwitch) on_switch[other].push_back(gpu);
+      if (device_at(topology, other).kind == DeviceKind::kNvSwitch) on_switch[other][gpu] = link.gbps;
     }
   }
   return std::any_of(on_switch.begin(), on_switch.end(), [&](const auto& it) {
-    return std::all_of(gpus.begin(), gpus.end(),
-                       [&](int gpu) { return std::find(it.second.begin(), it.second.end(), gpu) != it.second.end(); });
+    const auto first = it.second.find(gpus[0]);
+    return first != it.second.end() && std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
+             const auto found = it.second.find(gpu);
+             return found != it.second.end() && found->second == first->second;
+           });
   });
 }
 
@@ -84,6 +87,19 @@ const Profile& profile_for(const Topology& topology, const std::vector<int>& dev
     if (fits(profile, topology, device_of_rank)) return profile;
   }
   fail(ErrorCode::kInternal, "no profile fits ", topology.name, "; profiles/default.json is missing");
+}
+
+std::string MeasuredOn::text() const {
+  std::string models;
+  for (const std::string& model : gpus) models += join(models.empty() ? "" : ", ", model);
+  return join("up to ", ranks, " ranks of ", models);
+}
+
+bool was_measured(const MeasuredOn& on, const Topology& topology, const std::vector<int>& device_of_rank) {
+  if (on.ranks > 0 && static_cast<int>(device_of_rank.size()) > on.ranks) return false;
+  return on.gpus.empty() || std::all_of(device_of_rank.begin(), device_of_rank.end(), [&](int device) {
+           return is_one_of(device_at(topology, device).model, on.gpus);
+         });
 }
 
 const MeasuredTimes* times_for(const Profile& profile, Collective collective, const Topology& topology,

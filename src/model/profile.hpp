@@ -120,6 +120,14 @@ enum class Fabric : uint8_t {
   kNvSwitch,  // GPUs of one group that a switch joins, or two that NVLink joins, or ranks that share one
 };
 
+// Where the rules of a profile were measured. On other GPUs, or with more ranks, they are a guess from there.
+struct MeasuredOn {
+  std::vector<std::string> gpus;  // parts of their models' names, as Profile::gpus; empty: anywhere
+  int ranks = 0;                  // at most; 0: any number
+  int most_ranks = 0;             // up to which they choose algorithms; 0: any number. Beyond, the model does
+  std::string text() const;       // "up to 4 ranks of H100, H200"
+};
+
 struct Profile {
   std::string name;
   std::string source;  // machine, date, command and commit, for people
@@ -130,6 +138,7 @@ struct Profile {
   std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
   std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine
   std::vector<MeasuredTimes> times;
+  MeasuredOn measured_on;
   std::optional<HostPathProfile> host_path;
   int few_sms = 0;  // a limit below this is few
 };
@@ -142,6 +151,8 @@ const std::vector<Profile>& profiles();
 // The first profile that fits the devices of the ranks. More specific ones come first, and there is always one.
 const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
 
+// Whether rules were measured on such GPUs with so many ranks.
+bool was_measured(const MeasuredOn& on, const Topology& topology, const std::vector<int>& device_of_rank);
 // Measured times of the collective over as many such GPUs; null if there are none.
 const MeasuredTimes* times_for(const Profile& profile, Collective collective, const Topology& topology,
                                const std::vector<int>& device_of_rank);

@@ -253,6 +253,15 @@ std::vector<MeasuredTimes> read_times(const JsonValue& root) {
   return all;
 }
 
+MeasuredOn read_measured_on(const JsonValue& object) {
+  object.allow_only({"gpus", "ranks", "most_ranks"});
+  MeasuredOn on;
+  on.gpus = read_texts(object.at("gpus"));
+  on.ranks = static_cast<int>(object.at("ranks").as_integer(1, 1 << 20));
+  on.most_ranks = static_cast<int>(object.at("most_ranks").as_integer(on.ranks, 1 << 20));
+  return on;
+}
+
 }  // namespace
 
 Profile parse_profile(std::string_view text, std::string file) {
@@ -260,8 +269,8 @@ Profile parse_profile(std::string_view text, std::string file) {
   const JsonValue root = document.root();
   const JsonValue format = root.at("format");
   if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
-  root.allow_only({"format", "name", "source", "fits", "costs", "few_sms", "algorithms", "zero_copy", "endings",
-                   "protocols", "messages", "times", "host_path"});
+  root.allow_only({"format", "name", "source", "fits", "measured_on", "costs", "few_sms", "algorithms", "zero_copy",
+                   "endings", "protocols", "messages", "times", "host_path"});
   Profile profile;
   profile.name = root.at("name").as_name();
   profile.source = read_source(root.at("source"));
@@ -270,6 +279,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   profile.fabric = static_cast<Fabric>(find_name(fits, fits.at("fabric").as_string(), kFabricNames));
   if (const auto gpus = fits.find("gpus")) profile.gpus = read_texts(*gpus);
   if (const auto machines = fits.find("machines")) profile.machines = read_texts(*machines);
+  if (const auto on = root.find("measured_on")) profile.measured_on = read_measured_on(*on);
   profile.costs = read_costs(root.at("costs"));
   if (const auto few = root.find("few_sms")) profile.few_sms = static_cast<int>(few->as_integer(0, 1 << 20));
   profile.algorithms = read_rules(root, "algorithms");

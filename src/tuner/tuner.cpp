@@ -120,6 +120,17 @@ std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOv
   return made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
 }
 
+const MeasuredRule* Tuner::measured_rule(const Query& query) const {
+  const int most = machine_.profile->measured_on.most_ranks;
+  if (most > 0 && machine_.ranks() > most) return nullptr;
+  return first_match(machine_.profile->algorithms, subject_of(machine_, query));
+}
+
+std::string Tuner::measured_elsewhere() const {
+  const MeasuredOn& on = machine_.profile->measured_on;
+  return was_measured(on, machine_.topology, machine_.placement.device_of_rank) ? "" : on.text();
+}
+
 Choice Tuner::choose(const Query& query) {
   if (query.knows_own_blocks_only) {
     Choice choice;
@@ -138,7 +149,7 @@ Choice Tuner::choose(const Query& query) {
   } else if (forced != nullptr && !forced->spec.zero_copy) {
     choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
     choice.is_forced = true;
-  } else if (const MeasuredRule* rule = first_match(machine_.profile->algorithms, subject_of(machine_, query))) {
+  } else if (const MeasuredRule* rule = measured_rule(query)) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
     choice.is_measured = true;
     threads = rule->threads;
@@ -150,6 +161,9 @@ Choice Tuner::choose(const Query& query) {
     protocol = best.protocol;
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
+  if (choice.is_measured || (choice.zero_copy && !choice.insists_on_zero_copy)) {
+    choice.measured_elsewhere = measured_elsewhere();
+  }
   return choice;
 }
 
@@ -214,12 +228,19 @@ Candidate Tuner::costed(const Choice& choice) {
           model.steps()};
 }
 
+// Figures are those of the plan that goes first: the zero-copy one, where ranks can map each other's buffers.
 ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
-  const Candidate model = costed(choice);
+  Choice first = choice;
+  if (choice.zero_copy) {
+    first.plan = *choice.zero_copy;
+    first.launch.protocol = Protocol::kSimple;
+  }
+  const Candidate model = costed(first);
   ChoiceRange made;
   made.from = from;
   made.to = to;
   made.choice = std::move(choice);
+  made.protocol = first.launch.protocol;
   made.steps = model.steps;
   made.from_seconds = model.cost.seconds(static_cast<double>(from));
   made.to_seconds = model.cost.seconds(static_cast<double>(to));

@@ -25,7 +25,9 @@ namespace plait {
 struct ChoiceRange {
   size_t from = 0, to = 0;  // both included; the last range ends with the largest size that was asked for
   Choice choice;
-  int steps = 0;                            // of the plan
+  // Of the zero-copy plan, if there is one: it goes first.
+  Protocol protocol = Protocol::kSimple;
+  int steps = 0;
   double from_seconds = 0, to_seconds = 0;  // predicted, at its ends
   double bound_gbps = 0;                    // of message, that links allow at most; 0: none is used
   // Measured times at sizes of this range, in order, if the profile has any for such a machine. Else empty.
@@ -72,6 +74,10 @@ class Tuner {
   bool is_same(const Choice& a, const Choice& b) const;
   ChoiceRange range(size_t from, size_t to, Choice choice);
   void add_measured(ChoiceRange& range) const;
+  // The row of the profile that chooses the algorithm; null where there is none for so many ranks.
+  const MeasuredRule* measured_rule(const Query& query) const;
+  // Where these rows were measured; empty: on such a machine.
+  std::string measured_elsewhere() const;
 
   const RankMachine machine_;
   const PlanLimits limits_;

@@ -55,22 +55,19 @@ inline std::vector<int> random_factors(Random& random, int number) {
   return factors;
 }
 
-// A tree for a message of one rank; a share for every member where ranks have blocks of their own.
-inline bool serves_as_level(Collective collective, const Level& level) {
-  if (has_root(collective)) return find_level_algorithm(level.algorithm).add_to_tree != nullptr;
-  if (!has_rank_blocks(collective)) return true;
-  const int members = std::max(2, level.factor);
-  return shares_of(level, members) == members;
+// Whether levels of the algorithm serve the collective: trees from a root, or shares for all members.
+inline bool serves(const LevelAlgorithm& algorithm, Collective collective) {
+  if (has_root(collective)) return algorithm.add_to_tree != nullptr;
+  return !has_rank_blocks(collective) || algorithm.shares({.algorithm = std::string(algorithm.name)}, 2) == 2;
 }
 
 // Random factors, each a level with any algorithm that serves the collective.
 inline std::vector<Level> random_levels(Random& random, Collective collective, int ranks) {
   std::vector<Level> levels;
   for (const int factor : random_factors(random, ranks)) {
-    Level level;
-    do level = {.factor = factor, .algorithm = std::string(any_of(random, level_algorithms()).name)};
-    while (!serves_as_level(collective, level));
-    levels.push_back(level);
+    LevelAlgorithm algorithm = any_of(random, level_algorithms());
+    while (!serves(algorithm, collective)) algorithm = any_of(random, level_algorithms());
+    levels.push_back({.factor = factor, .algorithm = std::string(algorithm.name)});
   }
   return levels;
 }

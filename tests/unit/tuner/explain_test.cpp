@@ -72,6 +72,14 @@ TEST(Explain, WhatWasMeasured) {
   expect_in("flat(load, zero_copy, engine=copy) goes before it where ranks can map each other's buffers: ", text);
 }
 
+// Rows of a table that was measured on others are a guess, and hold for few ranks only.
+TEST(Explain, WhatWasMeasuredElsewhere) {
+  const std::string guess = "why       a guess from what was measured on up to 4 ranks of H100, H200: ";
+  expect_in(guess, ExplainedOn("hgx-h100-8").choice(Collective::kAllReduce, size_t{1} << 30));
+  expect_in(guess, ExplainedOn("hgx-b200-8").choice(Collective::kAllReduce, size_t{1} << 30));
+  expect_in("candidates by the model", ExplainedOn("dgx2").choice(Collective::kAllReduce, size_t{1} << 30));
+}
+
 TEST(Explain, SaysWhatWasNotTried) {
   const std::string text = ExplainedOn("abci", 725).choice(Collective::kAllReduce, 0);
   expect_in("  too large to try: bruck, hierarchical_ring, nvgroup_ring, rabenseifner, ring, ", text);
