@@ -77,7 +77,7 @@ TEST(Explain, WhatWasMeasuredElsewhere) {
   const std::string guess = "why       a guess from what was measured on up to 4 ranks of H100, H200: ";
   expect_in(guess, ExplainedOn("hgx-h100-8").choice(Collective::kAllReduce, size_t{1} << 30));
   expect_in(guess, ExplainedOn("hgx-b200-8").choice(Collective::kAllReduce, size_t{1} << 30));
-  expect_in("candidates by the model", ExplainedOn("dgx2").choice(Collective::kAllReduce, size_t{1} << 30));
+  expect_in("candidates by the model", ExplainedOn("gb200-nvl72").choice(Collective::kAllReduce, size_t{1} << 30));
 }
 
 TEST(Explain, SaysWhatWasNotTried) {
