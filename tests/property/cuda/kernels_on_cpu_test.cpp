@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
 #include "plan/builder.hpp"
+#include "plan/one_node.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
@@ -83,6 +84,7 @@ class World : public test::SimtWorld {
     std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
     if (forms.empty()) return false;
     const VerifiedPlan& plan = plan_of(to_text(spec_of(algorithm, test::any_of(random_, forms))), call, 1);
+    if (spans_nodes(plan.plan())) return false;  // GPUs send no messages
     if (!is_simple && !plan.can_carry_flags(call.type)) return false;
     Made& made = calls_.emplace_back();
     made.call = call;
@@ -368,7 +370,9 @@ class World : public test::SimtWorld {
 
   const std::vector<std::string>& texts_for(const Call& call) {
     std::vector<std::string>& texts = texts_[{call.collective, call.root}];
-    if (texts.empty()) texts = test::texts_for(machine_of(call), {1, 2, 3});
+    if (!texts.empty()) return texts;
+    texts = test::texts_for(machine_of(call), {1, 2, 3});
+    std::erase_if(texts, [&](const std::string& text) { return spans_nodes(plan_of(text, call, 1).plan()); });
     return texts;
   }
 
