@@ -375,7 +375,7 @@ TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
       }
     }
   }
-  EXPECT_GT(tried, 20);
+  EXPECT_GT(tried, test::kSanitized ? 10 : 20);  // with fewer ranks there are fewer
 }
 
 TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
