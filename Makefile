@@ -12,7 +12,7 @@ CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 # Warnings are errors in CI, but not for users, whose compilers may be newer.
 WERROR ?= $(if $(CI),ON,OFF)
 # How many seconds the tests of one sanitizer may take, and the tests with several threads.
-SANITIZE_SECONDS ?= 600
+SANITIZE_SECONDS ?= 1200
 THREAD_TESTS ?= host_rank_test rank_status_test segment_test waiting_test peers_test bootstrap_test collectives_test \
   fifo_test p2p_test messages_test agreement_test agreement_rounds_test
 
