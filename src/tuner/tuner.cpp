@@ -15,6 +15,11 @@ std::string PlanChoice::text() const {
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
+std::string Choice::origin() const {
+  if (measured_elsewhere.empty()) return "measured: ";
+  return join("a guess from what was measured on ", measured_elsewhere, ": ");
+}
+
 std::string Choice::reason() const {
   if (zero_copy) return zero_copy->reason;
   return ending ? join(plan.reason, "; ", ending->reason) : plan.reason;
@@ -32,6 +37,8 @@ const char* Choice::zero_copy_text() const {
 
 Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
     : machine_(std::move(machine)), limits_(limits), overrides_(AlgorithmOverrides::parse(settings.algorithm)) {
+  const MeasuredOn& on = machine_.profile->measured_on;
+  if (!was_measured(on, machine_.topology, machine_.placement.device_of_rank)) measured_elsewhere_ = on.text();
   if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
   check_overrides(is_for_gpus);
 }
@@ -126,11 +133,6 @@ const MeasuredRule* Tuner::measured_rule(const Query& query) const {
   return first_match(machine_.profile->algorithms, subject_of(machine_, query));
 }
 
-std::string Tuner::measured_elsewhere() const {
-  const MeasuredOn& on = machine_.profile->measured_on;
-  return was_measured(on, machine_.topology, machine_.placement.device_of_rank) ? "" : on.text();
-}
-
 Choice Tuner::choose(const Query& query) {
   if (query.knows_own_blocks_only) {
     Choice choice;
@@ -162,7 +164,7 @@ Choice Tuner::choose(const Query& query) {
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
   if (choice.is_measured || (choice.zero_copy && !choice.insists_on_zero_copy)) {
-    choice.measured_elsewhere = measured_elsewhere();
+    choice.measured_elsewhere = measured_elsewhere_;
   }
   return choice;
 }
