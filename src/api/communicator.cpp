@@ -187,7 +187,7 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
     check_nodes(plan.plan(), hosts);
     return plan;
   }
-  if (!spans_nodes(plan.plan()) || passes_through_inboxes(plan.plan())) return plan;
+  if (!spans_nodes(plan.plan()) || plan.report().shape.has_messages_alone) return plan;
   const auto found = on_this_node.find(&plan);
   if (found != on_this_node.end()) return found->second;
   return on_this_node.emplace(&plan, verify(on_one_node(plan.plan()))).first->second;

@@ -136,7 +136,7 @@ const MeasuredRule* Tuner::measured_rule(const Query& query) const {
 Choice Tuner::choose(const Query& query) {
   if (query.knows_own_blocks_only) {
     Choice choice;
-    choice.plan = made_of(parse_spec("linear", query.collective), query,
+    choice.plan = made_of({std::string(own_block_algorithm(query.collective).name)}, query,
                           "a rank knows the sizes of its own blocks only, so no other passes them on");
     return choice;
   }
