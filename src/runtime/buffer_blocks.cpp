@@ -144,7 +144,7 @@ CallByCounts call_by_counts(Call call, int ranks, int rank, const BlockCounts& i
         read(one_given ? output : input, ranks, one_given ? "the output" : "the input");
     call.count = all_elements(all);
     call.counts = fingerprint_of_counts(all);
-    (one_given ? blocks.input : blocks.output) = {{0, all[static_cast<size_t>(rank)].count}};
+    (one_given ? blocks.input : blocks.output).assign(1, {0, all[static_cast<size_t>(rank)].count});
     (one_given ? blocks.output : blocks.input) = all;
   } else {
     if (has_input(call, rank)) blocks.input = read(input, gathers(call.collective) ? 1 : ranks, "the input");
