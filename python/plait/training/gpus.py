@@ -24,7 +24,8 @@ def samples_per_second(of: Network, gpu_model: str) -> tuple[float, str]:
     if published is None:
         known = ", ".join(_PUBLISHED)
         raise InvalidArgument(
-            f"no throughput of {gpu_model or 'this GPU'} is known, only of {known}; measure and say it"
+            f"no throughput of {gpu_model or 'these GPUs'} is known, only of {known}; "
+            "measure one GPU by itself, and give it (--samples-per-second)"
         )
     if of.name in published:
         return published[of.name], _SOURCE
