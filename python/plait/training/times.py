@@ -37,21 +37,19 @@ class Simulated:
         self._collective = collective
         self._algorithm = algorithm
         self._options = {"ranks": ranks, "settings": settings, "progress": progress}
-        self._runs: dict[int, simulator.Simulation] = {}
-
-    def run(self, size: int) -> simulator.Simulation:
-        """The simulation of exactly `size` bytes."""
-        if size not in self._runs:
-            self._runs[size] = simulator.simulate(
-                self._topology, self._collective, size, self._algorithm, **self._options
-            )
-        return self._runs[size]
+        self._seconds: dict[int, float] = {}
 
     def __call__(self, size: int) -> float:
         if size <= _LEAST_BYTES:
-            return self.run(_LEAST_BYTES).seconds
+            return self._simulated(_LEAST_BYTES)
         above = 1 << (size - 1).bit_length()
-        return _between([(at, self.run(at).seconds) for at in (above // 2, above)], size)
+        return _between([(at, self._simulated(at)) for at in (above // 2, above)], size)
+
+    def _simulated(self, size: int) -> float:
+        if size not in self._seconds:
+            run = simulator.simulate(self._topology, self._collective, size, self._algorithm, **self._options)
+            self._seconds[size] = run.seconds  # the run itself may fill a gigabyte
+        return self._seconds[size]
 
 
 class Measured:
