@@ -37,7 +37,9 @@ def test_times_are_the_simulator_s():
         plan: simulator.simulate(machine, "all_reduce", 1 << 18, plan).seconds for plan in ("ring", "rabenseifner")
     }
     assert nv_group_schemes.took(nv_group_schemes.NCCL_RING, 24, 1 << 18).seconds == exact["ring"]
-    assert nv_group_schemes.took(nv_group_schemes.MV2, 24, 1 << 18).seconds == exact["rabenseifner"]
+    # Five halvings, each with a launch of 2 us, of which the plan has one (D-NVG-05).
+    halving = nv_group_schemes.took(nv_group_schemes.MV2, 24, 1 << 18).seconds
+    assert halving == pytest.approx(exact["rabenseifner"] + 4 * 2e-6)
     # NCCL takes the faster of two; Open MPI decides by size.
     assert nv_group_schemes.took(nv_group_schemes.NCCL, 24, 1 << 18).seconds < exact["ring"]
     assert nv_group_schemes.OPEN_MPI.plans(9_999) == ("recursive_doubling",)

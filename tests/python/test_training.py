@@ -257,3 +257,53 @@ def test_throughput_of_a_gpu_has_a_source():
 def test_fusion_refuses(options):
     with pytest.raises(InvalidArgument):
         Fusion(**options)
+
+
+def messages_of(name, threshold=1 << 30, cycle=5e-3):
+    """Bytes of the messages on four V100 (TEM-42)."""
+    network = training.network(name)
+    rate, _ = training.samples_per_second(network, "V100")
+    compute = Compute.from_throughput(network, 32, rate)
+    fusion = Fusion(threshold, cycle)
+    return [it.bytes for it in train_step(network, 4, 32, compute, linear(2e-5, 30), fusion=fusion).messages]
+
+
+def test_sizes_of_messages_depend_on_the_network():
+    """TEM-43: VGG16 sends the largest messages, DenseNet-201 medium ones."""
+    sizes = {name: messages_of(name) for name in PUBLISHED}
+    assert max(sizes, key=lambda name: max(sizes[name])) == "vgg16"
+    assert max(sizes["vgg16"]) > 400e6
+    assert 10 * max(sizes["densenet201"]) < max(sizes["vgg16"])
+    assert max(sizes["densenet201"]) < 0.5 * sum(sizes["densenet201"])
+    for name, parts in sizes.items():
+        assert sum(parts) == 4 * training.network(name).parameters
+
+
+def test_a_tenth_of_the_time_bounds_the_gain():
+    """TEM-45: with a tenth of the run in all-reduces, no faster one gains more than 1/0.9."""
+    all_reduce = linear(COMPUTE.seconds / 9, math.inf)
+    slow = small_step(all_reduce, overlap=False, fusion=Fusion(math.inf, None))
+    assert slow.rows["all_reduce"] / slow.seconds == pytest.approx(0.1)
+    fast = small_step(linear(0, math.inf), overlap=False, fusion=Fusion(math.inf, None))
+    assert slow.seconds / fast.seconds == pytest.approx(1 / 0.9)
+    assert slow.epoch_seconds(3200) == pytest.approx(100 * slow.seconds)
+
+
+def test_the_buffer_hardly_matters_for_cosmoflow():
+    """TEM-47."""
+    network = training.network("cosmoflow")
+    compute = Compute.from_throughput(network, 4, training.samples_per_second(network, "V100")[0])
+    times = Simulated(topology.machine("mist"), "ring")
+    seconds = [
+        train_step(network, 4, 4, compute, times, fusion=Fusion(size)).seconds
+        for size in (0, 1 << 20, 64 << 20, 1 << 30)
+    ]
+    assert max(seconds) < 1.05 * min(seconds)
+
+
+def test_a_broadcast_in_each_step_costs_its_share():
+    """AWA-31: the row of the broadcast is what a faster one can save at most."""
+    slow = small_step(linear(0, math.inf), broadcast=linear(4e-3, math.inf), fusion=Fusion(math.inf, None))
+    fast = small_step(linear(0, math.inf), broadcast=linear(1e-3, math.inf), fusion=Fusion(math.inf, None))
+    assert slow.seconds - fast.seconds == pytest.approx(3e-3)
+    assert slow.parallel_efficiency == 1 and slow.scaling_efficiency == pytest.approx(16 / 20)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -21,9 +22,15 @@ PAPERS = {
 }
 
 
-def make(name: str) -> Page:
-    """The page of a paper, one of PAPERS. Takes seconds, or half a minute. Raises ImportError without matplotlib."""
-    return importlib.import_module(f".{name.replace('-', '_')}", __name__).page()
+def make(name: str, progress: Callable[[str], object] | None = None) -> Page:
+    """The page of a paper, one of PAPERS. Takes seconds, or half a minute; `progress` hears what is done.
+
+    Raises ImportError without matplotlib.
+    """
+    module = importlib.import_module(f".{name.replace('-', '_')}", __name__)
+    if hasattr(module, "prepare"):  # what takes long
+        module.prepare(progress)
+    return module.page()
 
 
 def data_text(file: str) -> str:

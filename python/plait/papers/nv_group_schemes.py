@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from .. import InvalidArgument, simulator, topology
@@ -17,15 +18,24 @@ _AT_ONCE = 2  # simulations; the largest takes a gigabyte
 
 @dataclass(frozen=True)
 class Scheme:
-    """A library by the plans that stand for it: of those that it may take for a size in bytes, the fastest."""
+    """A library by the plans that stand for it: of those that it may take for a size in bytes, the fastest.
+
+    launches: kernels that it launches one after another in a call over so many GPUs; the plan's own is one of them.
+    """
 
     name: str
     plans: Callable[[int], tuple[str, ...]]
     words: str
+    launches: Callable[[int], int] = lambda gpus: 1
 
 
 def _always(*plans: str) -> Callable[[int], tuple[str, ...]]:
     return lambda size: plans
+
+
+def halvings(ranks: int) -> int:
+    """Steps in which recursive halving reduces, with one to fold in what is beyond a power of two."""
+    return math.ceil(math.log2(ranks))
 
 
 _OPEN_MPI_BYTES = 10_000  # coll/tuned of Open MPI 4: recursive doubling below
@@ -51,7 +61,8 @@ NCCL = Scheme(
 MV2 = Scheme(
     "MVAPICH2-GDR",
     _always("rabenseifner"),
-    "Recursive halving and doubling (NVG-12), without the kernel that it launches in every step.",
+    "Recursive halving and doubling (NVG-12), with the launch of a kernel to reduce in every halving (D-NVG-05).",
+    launches=halvings,
 )
 OPEN_MPI = Scheme(
     "Open MPI, Spectrum MPI",
@@ -81,12 +92,15 @@ class Took:
     seconds: float | None
     failure: str = ""
     continued: bool = False
+    launch_seconds: float = 0.0  # of one kernel
 
 
 def took(scheme: Scheme, gpus: int, size: int) -> Took:
     """A call of `size` bytes on so many GPUs of Summit, a multiple of 6."""
     all_took = [_plan_took(plan, gpus, size) for plan in scheme.plans(size)]
-    return min((it for it in all_took if it.seconds is not None), key=lambda it: it.seconds, default=all_took[-1])
+    best = min((it for it in all_took if it.seconds is not None), key=lambda it: it.seconds, default=all_took[-1])
+    more = (scheme.launches(gpus) - 1) * best.launch_seconds
+    return best if not more else replace(best, seconds=best.seconds + more)
 
 
 def _plan_took(plan: str, gpus: int, size: int) -> Took:
@@ -112,12 +126,13 @@ def _last_simulated(plan: str, size: int) -> int:
 def _simulated(plan: str, gpus: int, size: int) -> Took:
     try:
         machine = topology.machine("summit", gpus // GPUS_OF_NODE)
-        return Took(simulator.simulate(machine, "all_reduce", size, plan).seconds)
+        run = simulator.simulate(machine, "all_reduce", size, plan)
+        return Took(run.seconds, launch_seconds=run.causes["launch"])
     except InvalidArgument as error:
         return Took(None, str(error))
 
 
-def simulate_ahead(cases: Iterable[tuple[int, int]]) -> None:
+def simulate_ahead(cases: Iterable[tuple[int, int]], progress: Callable[[str], object] | None) -> None:
     """All schemes for these (GPUs, bytes), some at once: took() finds them done."""
     needed = {
         (plan, min(gpus, _last_simulated(plan, size)), size)
@@ -125,5 +140,10 @@ def simulate_ahead(cases: Iterable[tuple[int, int]]) -> None:
         for scheme in SCHEMES
         for plan in scheme.plans(size)
     }
+    largest_first = sorted(needed, key=lambda case: (-case[1], case))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda case: _simulated(*case), sorted(needed, key=lambda case: -case[1])))
+        runs = pool.map(lambda case: _simulated(*case), largest_first)
+        for done, (plan, gpus, _) in enumerate(largest_first):
+            if progress is not None:
+                progress(f"simulating {plan} on {gpus:,} GPUs, {done} of {len(largest_first)} runs done")
+            next(runs)

@@ -76,6 +76,10 @@ class Step:
         """Samples a second, of all ranks."""
         return self.ranks * self.batch / self.seconds
 
+    def epoch_seconds(self, samples: int) -> float:
+        """Seconds for so many samples, of all ranks together (TEM-45)."""
+        return samples / self.throughput
+
     @property
     def throughput_of_one(self) -> float:
         """Samples a second, of one GPU by itself."""
