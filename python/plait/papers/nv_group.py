@@ -43,7 +43,7 @@ KERNEL_SIZES = tuple(1 << shift for shift in range(12, 29, 2))
 DRAWN = dict(
     zip((NV_GROUP, SHORT, NCCL_RING, NCCL, MV2, BLUECONNECT, HOROVOD), (*COLORS[:5], *COLORS[5:]), strict=True)
 )
-_FAILING = {MANY_RINGS: "#555555", BLINK: "#00a0b0"}  # in figure 13 as well
+_FAILING = {MANY_RINGS: "#9aa0a6", BLINK: "#00a0b0"}  # in figure 13 as well
 
 
 def size_text(size: int) -> str:
