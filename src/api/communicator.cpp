@@ -483,8 +483,7 @@ const VerifiedPlan& Communicator::plan_for(const Call& call) {
 
 std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
-  const Choice choice = choice_for(impl.main_tuner(), call);
-  return impl.device ? choice.reason() : choice.plan.reason;
+  return choice_for(impl.main_tuner(), call).reason();
 }
 
 std::string Communicator::launch_for(const Call& call) { return held(impl_).device_backend().launch_for(call); }

@@ -144,7 +144,7 @@ class Table {
   std::string why(const Choice& choice) {
     const std::string& reason = choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason;
     if (choice.is_forced || choice.insists_on_zero_copy) return reason;
-    if (choice.is_measured || choice.zero_copy) return reasons_.number(join(choice.origin(), reason));
+    if (const std::string origin = choice.origin(); !origin.empty()) return reasons_.number(origin + reason);
     is_any_by_model_ = true;
     return "model";
   }

@@ -16,13 +16,14 @@ std::string PlanChoice::text() const {
 }
 
 std::string Choice::origin() const {
+  if (is_forced || insists_on_zero_copy || (!is_measured && !zero_copy)) return "";
   if (measured_elsewhere.empty()) return "measured: ";
   return join("a guess from what was measured on ", measured_elsewhere, ": ");
 }
 
 std::string Choice::reason() const {
-  if (zero_copy) return zero_copy->reason;
-  return ending ? join(plan.reason, "; ", ending->reason) : plan.reason;
+  if (zero_copy) return origin() + zero_copy->reason;
+  return join(origin(), plan.reason, ending ? "; " + ending->reason : "");
 }
 
 std::string Choice::launch_text() const {
