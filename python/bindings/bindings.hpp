@@ -13,6 +13,7 @@ void bind_settings(nb::module_& module);
 void bind_topology(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_model(nb::module_& module);
+void bind_closed_forms(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_bench(nb::module_& module);
 void bind_cuda_bench(nb::module_& module);

@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
-#include "model/closed_forms/ueno_yokota.hpp"
 #include "model/hierarchy_search.hpp"
 #include "model/profile.hpp"
 
@@ -89,29 +88,10 @@ void bind_profile(nb::module_& module) {
       "The profiles that Plait comes with.");
 }
 
-// The equations for ABCI, whose nodes have four GPUs.
-void bind_ueno_yokota(nb::module_& module) {
-  using Equation = double (*)(double, int, double, const closed_forms::Start&);
-  const auto bind = [&](const char* name, Equation equation, const char* words) {
-    module.def(
-        name,
-        [equation](double bytes, int nodes, double seconds_per_byte, double start_seconds, int parts) {
-          return equation(bytes, nodes, seconds_per_byte, {start_seconds, parts});
-        },
-        nb::arg("message_bytes"), nb::arg("nodes"), nb::arg("seconds_per_byte"), nb::arg("start_seconds"),
-        nb::arg("parts"), words);
-  };
-  bind("ueno_two_layers", closed_forms::two_layer_seconds, "Equation (1) of Ueno and Yokota, seconds (UEN-21).");
-  bind("ueno_flat_ring", closed_forms::flat_ring_seconds, "Equation (2), both network adapters busy (UEN-24).");
-  bind("ueno_flat_ring_one_adapter", closed_forms::flat_ring_seconds_one_hca,
-       "Equation (2) with one adapter, as was measured for 8 to 256 processes (UEN-34).");
-}
-
 }  // namespace
 
 void bind_model(nb::module_& module) {
   bind_profile(module);
-  bind_ueno_yokota(module);
   nb::class_<Hierarchies>(module, "Hierarchies",
                           "The hierarchical ring all-reduces p1 x p2 x … of the ranks of a machine, by closed form: "
                           "docs/models.md.")

@@ -15,6 +15,7 @@ NB_MODULE(_core, module) {
   plait::python::bind_topology(module);
   plait::python::bind_plan(module);
   plait::python::bind_model(module);
+  plait::python::bind_closed_forms(module);
   plait::python::bind_communicator(module);
   plait::python::bind_bench(module);
   plait::python::bind_cuda_bench(module);

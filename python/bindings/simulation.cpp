@@ -26,6 +26,12 @@ MachineSimulation make(const Topology& topology, const std::string& collective, 
       settings != nullptr ? *settings : Settings{}, tell);
 }
 
+MachineSimulation make_of_plan(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
+                               const std::string& profile, const Settings* settings) {
+  const nb::gil_scoped_release release;
+  return simulate_on_machine(topology, plan, message_bytes, profile, settings != nullptr ? *settings : Settings{});
+}
+
 nb::dict causes_of(const MachineSimulation& made) {
   nb::dict causes;
   for (int cause = 0; cause < kCauseCount; ++cause) {
@@ -111,6 +117,12 @@ void bind_simulation(nb::module_& module) {
       nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
       "What a plan should take on a machine, one rank a GPU, by simulation: arguments as of plan_for_machine(). Raises "
       "InvalidArgument.");
+  module.def(
+      "simulate_plan", &make_of_plan, nb::arg("topology"), nb::arg("plan"), nb::arg("message_bytes"), nb::kw_only(),
+      nb::arg("profile") = "", nb::arg("settings") = nb::none(),
+      "What a plan that somebody wrote should take on a machine, one rank a GPU, with the costs of the profile of "
+      "that name (empty: of the one that fits). Raises InvalidArgument where the plan's nodes are not those of "
+      "the ranks, or there is no such profile.");
 }
 
 }  // namespace plait::python

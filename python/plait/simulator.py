@@ -1,6 +1,6 @@
 """What collectives should take on a machine: plans run on simulated links. See docs/simulate.md."""
 
-from ._core import Simulation
+from ._core import Simulation, simulate_plan
 from ._core import simulate_on_machine as simulate
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Simulation", "simulate", "simulate_plan"]

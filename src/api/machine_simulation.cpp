@@ -2,7 +2,9 @@
 #include "api/machine_simulation.hpp"
 
 #include <utility>
+#include <vector>
 
+#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "model/simulator/report.hpp"
 #include "model/simulator/trace.hpp"
@@ -52,31 +54,60 @@ FlagPlace flags_of(const MachineChoice& chosen) {
   return FlagPlace::kBehindData;
 }
 
+const Profile& profile_named(const std::string& name) {
+  for (const Profile& it : profiles()) {
+    if (it.name == name) return it;
+  }
+  fail(ErrorCode::kInvalidArgument, "there is no profile ", name, "; `plait.models.profile_names()` has all");
+}
+
+MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_proved, size_t message_bytes) {
+  const RankMachine& machine = chosen.tuner->machine();
+  const std::string algorithm = plan->algorithm;
+  const size_t operations = operations_of(*plan);
+  Routes routes(machine.topology, machine.placement);
+  SimulatorProgram program = compile(*plan, check_form_of_any_size(*plan), routes);
+  const size_t bytes = plan->collective == Collective::kBarrier ? 0 : message_bytes;
+  if (operations > kMostKeptOperations) plan.reset();
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen));
+  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
+  CriticalPath path = critical_path(program, simulated, run);
+  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
+          std::move(program), std::move(simulated), std::move(run), std::move(path)};
+}
+
 }  // namespace
 
 MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
                                       const Settings& settings, const TunerProgress& progress) {
   MachineChoice chosen = choose_for_machine(topology, request, settings, progress);
-  const RankMachine& machine = chosen.tuner->machine();
   const auto tell = [&](const std::string& what) {
     if (progress) progress(join(what, " ", chosen.choice.plan.text()));
   };
   tell("making");
-  std::optional<Plan> plan = plan_of(chosen.choice.plan, *chosen.tuner);
-  const std::string algorithm = plan->algorithm;
-  const size_t operations = operations_of(*plan);
-  const bool is_proved = is_soon_proved(*plan);
-  if (is_proved) plan = verify(*std::move(plan)).plan();
-  Routes routes(machine.topology, machine.placement);
-  SimulatorProgram program = compile(*plan, check_form_of_any_size(*plan), routes);
-  if (operations > kMostKeptOperations) plan.reset();
-  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen));
+  Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
+  const bool is_proved = is_soon_proved(plan);
+  if (is_proved) plan = verify(std::move(plan)).plan();
   tell("simulating");
-  const size_t bytes = request.collective == Collective::kBarrier ? 0 : request.bytes;
-  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
-  CriticalPath path = critical_path(program, simulated, run);
-  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
-          std::move(program), std::move(simulated), std::move(run), std::move(path)};
+  return run(std::move(chosen), std::move(plan), is_proved, request.bytes);
+}
+
+MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
+                                      const std::string& profile, const Settings& settings) {
+  RankMachine machine = place_on(topology, plan.plan().rank_count(), settings);
+  if (!profile.empty()) machine.profile = &profile_named(profile);
+  std::vector<int> node_of = machine.base.node_of;
+  node_of.resize(static_cast<size_t>(machine.ranks()));  // empty: one node
+  if (plan.plan().node_of != node_of) {
+    fail(ErrorCode::kInvalidArgument, "plan ", plan.plan().algorithm, ": the ranks' nodes (node_of) are not those of ",
+         topology.name);
+  }
+  const bool has_gpus = machine.gpus.has_value();
+  MachineChoice chosen{
+      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus), {}, true};
+  chosen.choice.plan.algorithm = plan.plan().algorithm;
+  chosen.choice.plan.reason = "the plan was given";
+  return run(std::move(chosen), plan.plan(), true, message_bytes);
 }
 
 std::string MachineSimulation::describe() const { return describe_run(program, machine, run, path, topology()); }

@@ -160,7 +160,7 @@ def test_command_lists_papers_and_refuses_others(capsys):
     assert main(["paper", "--list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(papers.PAPERS)
     assert main(["paper"]) == 2
-    assert "which one? ueno, blink" in capsys.readouterr().err
+    assert "which one? ueno, blink, nv-group, awan, temucin" in capsys.readouterr().err
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, tmp_path, capsys):
