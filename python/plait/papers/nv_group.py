@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from .. import simulator, topology
-from . import data, nv_group_training
+from . import data, nv_group_table1, nv_group_training
 from .comparison import Compared, percent
 from .nv_group_schemes import (
     BLINK,
@@ -437,5 +437,12 @@ def page() -> Page:
         "All-reduce over NVLink groups (NV-Group, Chu et al.)",
         summary,
         origin,
-        [links_section(), kernels_section(), scale_section(), nv_group_training.section(), schemes_section()],
+        [
+            nv_group_table1.section(),
+            links_section(),
+            kernels_section(),
+            scale_section(),
+            nv_group_training.section(),
+            schemes_section(),
+        ],
     )
