@@ -21,6 +21,7 @@
 #include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
+#include "api/staged_backend.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "plan/one_node.hpp"
@@ -74,6 +75,7 @@ struct Communicator::Impl {
         hosts(all_hosts),
         shared_bytes(segment->shape().total_bytes()),
         limits(limits_for(segment->shape(), all_hosts)),
+        is_crowded(crowded),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
@@ -89,7 +91,11 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
+  // Calls on the GPU go through host memory.
+  void stage_on(int ordinal, const Peers& peers);
   DeviceBackend& device_backend() const;
+  // For calls on host memory: calls on the GPU that came before them go first.
+  HostRank& idle_host();
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
@@ -106,6 +112,7 @@ struct Communicator::Impl {
   const Hosts hosts;
   const size_t shared_bytes;
   const BindLimits limits;
+  const bool is_crowded;
   const std::shared_ptr<Segment> shared;
   std::unique_ptr<Control> control;  // none where all ranks are on one host
   HostRank host;
@@ -136,7 +143,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   check_equal_settings(all);
   for (const Handshake& it : all) throw_failure(it.memory);
 
-  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings, device != kNoDevice);
+  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings);
   std::optional<Bootstrap> apart;
   if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
   Bootstrap& on_host = apart ? *apart : bootstrap;
@@ -151,16 +158,27 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
         std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     if (device != kNoDevice) DeviceBackend::check_device(device);
+    if (device != kNoDevice && !hosts.are_one()) impl->stage_on(device, peers);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   throw_first_failure(bootstrap.all_gather(joined));
-  if (device != kNoDevice) {
+  if (device != kNoDevice && hosts.are_one()) {
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
   impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
   return impl;
+}
+
+void Communicator::Impl::stage_on(int ordinal, const Peers& peers) {
+  const StagingHost on_host{host, tuner, hosts, limits, {settings.wait_policy, is_crowded}};
+  device = std::make_unique<StagedBackend>(ordinal, on_host, settings, shared, rank, peers);
+}
+
+HostRank& Communicator::Impl::idle_host() {
+  if (device) device->leave_host_alone();
+  return host;
 }
 
 DeviceBackend& Communicator::Impl::device_backend() const {
@@ -173,7 +191,8 @@ DeviceBackend& Communicator::Impl::device_backend() const {
 
 void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (tuner.knows(plan->fingerprint())) return;
-  check_given(*plan, size, device ? gpu_plan_limits() : host_plan_limits(settings), device != nullptr);
+  const bool on_host = !device || device->runs_plans_on_host();
+  check_given(*plan, size, device ? device->plan_limits(settings) : host_plan_limits(settings), !on_host);
   if (device) device->give(plan);
   if (!tuner.give(std::move(plan))) return;
   bound.clear();
@@ -355,22 +374,23 @@ void Communicator::barrier() { run({}, nullptr, nullptr); }
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
+  HostRank& host = impl.idle_host();
   if (impl.host_log.shows()) [[unlikely]]
     impl.log_host_call(call, input, output);
   if (scalar == nullptr) {
     const BoundPlan& bound = impl.bound_for(call);
     if (!bound.plan->plan().in_place && has_both_in_place(call, impl.rank, input, output)) {
       const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
-      impl.host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
+      host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
       return impl.by_counts.release();
     }
-    return impl.host.run(bound, call, input, output);
+    return host.run(bound, call, input, output);
   }
   check_scalar_on_host(call, impl.rank, *scalar);
   const BoundPlan& bound = impl.bound_for(call);
-  impl.host.check_usable();  // before an input in place is multiplied for nothing
+  host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
-  impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
+  host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
 }
 
@@ -380,14 +400,15 @@ void Communicator::run_by_counts(const CallByCounts& it, const void* input, void
   check_kind(call, impl.rank, impl.size);
   if (scalar != nullptr) check_scalar_on_host(call, impl.rank, *scalar);
   const bool in_place = check_blocks(call, impl.size, impl.rank, it.blocks, input, output);
+  HostRank& host = impl.idle_host();
   if (impl.host_log.shows()) [[unlikely]]
     impl.host_log.write(call, in_place, [&] { return host_call_text(impl.tuner, call); });
   const BoundPlan& bound = impl.bound_for(it);
-  impl.host.check_usable();  // before an input is copied or multiplied for nothing
+  host.check_usable();  // before an input is copied or multiplied for nothing
   if (in_place && !bound.plan->plan().in_place) input = impl.by_counts.copy(call, it.blocks.input, input);
   const size_t bytes = extent(it.blocks.input) * size_of(call.type);
   if (scalar != nullptr) input = impl.products.make(call, impl.rank, bytes, *scalar, input, output);
-  impl.host.run(bound, call, input, output);
+  host.run(bound, call, input, output);
   impl.products.release();
   impl.by_counts.release();
 }
@@ -408,7 +429,7 @@ void Communicator::exchange(std::span<const PeerMessage> messages) {
   check_messages(messages, impl.rank, impl.size);
   if (impl.host_log.shows()) [[unlikely]]
     impl.host_log.write(messages, nullptr);
-  impl.host.exchange(messages);
+  impl.idle_host().exchange(messages);
 }
 
 void Communicator::send(const void* data, size_t count, DataType type, int peer) {
@@ -494,6 +515,12 @@ void Communicator::abort(const std::string& reason) {
   if (impl_->device) impl_->device->stop_waiting();
 }
 
-void Communicator::set_interrupt_check(InterruptCheck check) { impl_->host.set_interrupt_check(std::move(check)); }
+// Programs hear of interrupts on their own threads.
+void Communicator::set_interrupt_check(InterruptCheck check) {
+  if (!check) return impl_->idle_host().set_interrupt_check({});
+  impl_->idle_host().set_interrupt_check([check = std::move(check)] {
+    if (!Proxy::is_current()) check();
+  });
+}
 
 }  // namespace plait
