@@ -14,7 +14,8 @@ constexpr size_t kChunks = 4;
 constexpr size_t kLeastChunkBytes = 512 << 10;
 
 size_t elements_of_chunk(const Call& call, int ranks, size_t most_bytes) {
-  const size_t bytes_of_element = size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
+  const size_t bytes_of_element =
+      size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
   const size_t granule = std::max<size_t>(1, kChunkAlignment / size_of(call.type));
   const size_t wanted = std::max(call.count / kChunks + 1, kLeastChunkBytes / bytes_of_element);
   const size_t aligned = (wanted + granule - 1) / granule * granule;

@@ -1,6 +1,6 @@
 // Ranks with GPUs on several hosts, of which one machine takes the part. The GPUs are none (fake_staging.hpp), and all
-// the rest is as on GPUs: results are right, streams keep their order, and what ends on one host is told on all, with no
-// stream left waiting. Skipped where there is no UCX.
+// the rest is as on GPUs: results are right, streams keep their order, and what ends on one host is told on all, with
+// no stream left waiting. Skipped where there is no UCX.
 #include <gtest/gtest.h>
 
 #include "api/split.hpp"
@@ -69,21 +69,20 @@ TEST_F(GpusOverNetwork, RandomCalls) {
     Settings settings = gpu_settings();
     settings.timeout_seconds = 30;
     settings.staging_bytes = 1024 << random() % 8;
-    expect_all_well(run_processes(ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator, FakeStream& stream) {
-                                    Random common(seed);
-                                    for (int i = 0; i < 30; ++i) {
-                                      Call call = random_call(common, ranks);
-                                      if (call.collective != Collective::kBarrier) {
-                                        call.count = common() % 3 == 0 ? common() % 4 : common() % 20'000;
-                                      }
-                                      const bool in_place = one_in(common, 3);
-                                      const bool multiplied = reduces(call.collective) && call.op == ReduceOp::kSum &&
-                                                              one_in(common, 2);
-                                      enqueue_and_check(communicator, stream, call, i, {in_place, 0, 8, false},
-                                                        multiplied);
-                                      if (one_in(common, 5)) call_and_check(communicator, sum_of(77), i);
-                                    }
-                                  })));
+    expect_all_well(run_processes(
+        ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator, FakeStream& stream) {
+          Random common(seed);
+          for (int i = 0; i < 30; ++i) {
+            Call call = random_call(common, ranks);
+            if (call.collective != Collective::kBarrier) {
+              call.count = common() % 3 == 0 ? common() % 4 : common() % 20'000;
+            }
+            const bool in_place = one_in(common, 3);
+            const bool multiplied = reduces(call.collective) && call.op == ReduceOp::kSum && one_in(common, 2);
+            enqueue_and_check(communicator, stream, call, i, {in_place, 0, 8, false}, multiplied);
+            if (one_in(common, 5)) call_and_check(communicator, sum_of(77), i);
+          }
+        })));
     if (HasFailure()) return;
   }
 }
@@ -91,73 +90,78 @@ TEST_F(GpusOverNetwork, RandomCalls) {
 // Later work of a stream sees what the call gave, though the call returned before the work that its input needs.
 TEST_F(GpusOverNetwork, CallsAreInTheOrderOfTheirStream) {
   constexpr size_t kCount = 50'000;
-  expect_all_well(run_processes(3, kLimit, on_gpus({0, 0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
-    FakeStream other;
-    std::vector<int32_t> first(kCount), second(kCount), seen(kCount);
-    stream.add([&] {
-      ::usleep(100'000);
-      std::fill(first.begin(), first.end(), 1);
-    });
-    for (int i = 0; i < 3; ++i) communicator.enqueue(sum_of(kCount), first.data(), first.data(), &stream);  // 1, 3, 9, 27
-    // On another stream, without a word between the two.
-    communicator.enqueue(sum_of(kCount), first.data(), second.data(), &other);
-    other.add([&] { seen = second; });
-    other.finish();
-    require(seen == std::vector<int32_t>(kCount, 81), "the last sum is ", seen[0]);
-    stream.finish();
-    require(first == std::vector<int32_t>(kCount, 27), "the third sum is ", first[0]);
-  })));
+  expect_all_well(
+      run_processes(3, kLimit, on_gpus({0, 0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
+                      FakeStream other;
+                      std::vector<int32_t> first(kCount), second(kCount), seen(kCount);
+                      stream.add([&] {
+                        ::usleep(100'000);
+                        std::fill(first.begin(), first.end(), 1);
+                      });
+                      for (int i = 0; i < 3; ++i)
+                        communicator.enqueue(sum_of(kCount), first.data(), first.data(), &stream);  // 1, 3, 9, 27
+                      // On another stream, without a word between the two.
+                      communicator.enqueue(sum_of(kCount), first.data(), second.data(), &other);
+                      other.add([&] { seen = second; });
+                      other.finish();
+                      require(seen == std::vector<int32_t>(kCount, 81), "the last sum is ", seen[0]);
+                      stream.finish();
+                      require(first == std::vector<int32_t>(kCount, 27), "the third sum is ", first[0]);
+                    })));
 }
 
 // Its thread goes on at once, whatever the others do.
 TEST_F(GpusOverNetwork, AnEnqueueWaitsForNobody) {
-  expect_all_well(run_processes(2, kLimit, on_gpus({0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
-    std::vector<int32_t> data(1000, 1);
-    std::atomic<bool> go = communicator.rank() == 1;
-    stream.add([&] { go.wait(false); });
-    for (int i = 0; i < 3; ++i) communicator.enqueue(sum_of(1000), data.data(), data.data(), &stream);
-    require(go || !stream.is_idle(), "the stream did not wait");
-    go = true;
-    go.notify_all();
-    communicator.finish();
-    stream.finish();
-    require(data == std::vector<int32_t>(1000, 8), "the sum is ", data[0]);
-  })));
+  expect_all_well(
+      run_processes(2, kLimit, on_gpus({0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
+                      std::vector<int32_t> data(1000, 1);
+                      std::atomic<bool> go = communicator.rank() == 1;
+                      stream.add([&] { go.wait(false); });
+                      for (int i = 0; i < 3; ++i) communicator.enqueue(sum_of(1000), data.data(), data.data(), &stream);
+                      require(go || !stream.is_idle(), "the stream did not wait");
+                      go = true;
+                      go.notify_all();
+                      communicator.finish();
+                      stream.finish();
+                      require(data == std::vector<int32_t>(1000, 8), "the sum is ", data[0]);
+                    })));
 }
 
 TEST_F(GpusOverNetwork, WhatCannotBeIsRefusedAndHarmsNobody) {
-  expect_all_well(run_processes(2, kLimit, on_gpus({0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
-    const auto require_refusal = [&](const char* words, const auto& call) {
-      try {
-        call();
-      } catch (const Error& error) {
-        require(error.code() == ErrorCode::kInvalidArgument, error.what());
-        return require(std::string(error.what()).find(words) != std::string::npos, error.what());
-      }
-      require(false, "not refused: ", words);
-    };
-    std::vector<int32_t> data(10);
-    stream.is_captured = true;
-    require_refusal("graph", [&] { communicator.enqueue(sum_of(10), data.data(), data.data(), &stream); });
-    stream.is_captured = false;
-    const PeerMessage message{PeerMessage::Kind::kSend, 1 - communicator.rank(), DataType::kInt32, 10, data.data()};
-    void* const streams[] = {&stream};
-    require_refusal("ranks of one host", [&] { communicator.enqueue_p2p({&message, 1}, streams); });
-    enqueue_and_check(communicator, stream, sum_of(1000));
-  })));
+  expect_all_well(run_processes(
+      2, kLimit, on_gpus({0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
+        const auto require_refusal = [&](const char* words, const auto& call) {
+          try {
+            call();
+          } catch (const Error& error) {
+            require(error.code() == ErrorCode::kInvalidArgument, error.what());
+            return require(std::string(error.what()).find(words) != std::string::npos, error.what());
+          }
+          require(false, "not refused: ", words);
+        };
+        std::vector<int32_t> data(10);
+        stream.is_captured = true;
+        require_refusal("graph", [&] { communicator.enqueue(sum_of(10), data.data(), data.data(), &stream); });
+        stream.is_captured = false;
+        const PeerMessage message{PeerMessage::Kind::kSend, 1 - communicator.rank(), DataType::kInt32, 10, data.data()};
+        void* const streams[] = {&stream};
+        require_refusal("ranks of one host", [&] { communicator.enqueue_p2p({&message, 1}, streams); });
+        enqueue_and_check(communicator, stream, sum_of(1000));
+      })));
 }
 
 TEST_F(GpusOverNetwork, ACommunicatorCanBeDivided) {
-  expect_all_well(run_processes(4, kLimit, on_gpus({0, 1, 0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
-    SplitRequest request;
-    request.color = communicator.rank() / 2;
-    request.settings = communicator.settings();
-    std::optional<Communicator> half = split(communicator, request);
-    require(half && half->size() == 2, "half of four ranks");
-    enqueue_and_check(*half, stream, sum_of(1000));
-    half->close();
-    enqueue_and_check(communicator, stream, sum_of(1000));
-  })));
+  expect_all_well(run_processes(
+      4, kLimit, on_gpus({0, 1, 0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
+        SplitRequest request;
+        request.color = communicator.rank() / 2;
+        request.settings = communicator.settings();
+        std::optional<Communicator> half = split(communicator, request);
+        require(half && half->size() == 2, "half of four ranks");
+        enqueue_and_check(*half, stream, sum_of(1000));
+        half->close();
+        enqueue_and_check(communicator, stream, sum_of(1000));
+      })));
 }
 
 // ---- Faults
@@ -205,13 +209,13 @@ TEST_F(GpusOverNetwork, ARankThatIsKilledAmidChunksIsNamedOnAllHosts) {
 }
 
 TEST_F(GpusOverNetwork, AnAbortReachesAllHosts) {
-  const Outcomes outcomes =
-      run_processes(4, kLimit, on_gpus({0, 1, 1, 0}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
-                      enqueue_and_check(communicator, stream, sum_of(100));
-                      if (communicator.rank() == 2) communicator.abort("somebody pressed the button");
-                      enqueue_until_error(communicator, stream,
-                                          [&](int i) { enqueue_and_check(communicator, stream, sum_of(90'000), i); });
-                    }));
+  const Outcomes outcomes = run_processes(
+      4, kLimit, on_gpus({0, 1, 1, 0}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
+        enqueue_and_check(communicator, stream, sum_of(100));
+        if (communicator.rank() == 2) communicator.abort("somebody pressed the button");
+        enqueue_until_error(communicator, stream,
+                            [&](int i) { enqueue_and_check(communicator, stream, sum_of(90'000), i); });
+      }));
   expect_errors(outcomes, -1, ErrorCode::kPeerFailed, {"rank 2 aborted: somebody pressed the button"});
 }
 

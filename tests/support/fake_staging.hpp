@@ -1,5 +1,5 @@
-// A GPU that is none, for tests of calls that are staged in host memory: its buffers are in host memory, and its streams
-// are threads. It fails where a test says so.
+// A GPU that is none, for tests of calls that are staged in host memory: its buffers are in host memory, and its
+// streams are threads. It fails where a test says so.
 #pragma once
 
 #include <unistd.h>

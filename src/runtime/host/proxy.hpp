@@ -1,5 +1,5 @@
-// The thread of a rank that does the CPU's part of calls on its GPU (NVG-54), in their order. After the first failure it
-// does no more.
+// The thread of a rank that does the CPU's part of calls on its GPU (NVG-54), in their order. After the first failure
+// it does no more.
 #pragma once
 
 #include <condition_variable>

@@ -119,24 +119,28 @@ void CudaStaging::begin(void* stream) {
 }
 
 void CudaStaging::copy_in(const void* buffer, std::byte* memory, const StagedRows& rows) {
+  const DeviceGuard guard(device_);
   check_cuda(cudaMemcpy2DAsync(memory, rows.bytes, buffer, rows.stride, rows.bytes, rows.count, cudaMemcpyDeviceToHost,
                                streams_->in),
              "copying ", rows.total_bytes(), " bytes to host memory");
 }
 
 void CudaStaging::copy_out(const std::byte* memory, void* buffer, const StagedRows& rows) {
+  const DeviceGuard guard(device_);
   check_cuda(cudaMemcpy2DAsync(buffer, rows.stride, memory, rows.bytes, rows.bytes, rows.count, cudaMemcpyHostToDevice,
                                streams_->out),
              "copying ", rows.total_bytes(), " bytes from host memory");
 }
 
 void CudaStaging::await(cudaStream_t stream, uint64_t chunk) const {
-  const CUdeviceptr performed =
-      address_of(reinterpret_cast<const StagingCounters*>(pinned_.get())->performed);
-  check_driver(calls_->wait(stream, performed, chunk, CU_STREAM_WAIT_VALUE_GEQ), "waiting for the CPU's part of a call");
+  const DeviceGuard guard(device_);
+  const CUdeviceptr performed = address_of(reinterpret_cast<const StagingCounters*>(pinned_.get())->performed);
+  check_driver(calls_->wait(stream, performed, chunk, CU_STREAM_WAIT_VALUE_GEQ),
+               "waiting for the CPU's part of a call");
 }
 
 void CudaStaging::count(cudaStream_t stream, const std::atomic<uint64_t>& counter, uint64_t chunk) const {
+  const DeviceGuard guard(device_);
   check_driver(calls_->write(stream, address_of(counter), chunk, CU_STREAM_WRITE_VALUE_DEFAULT),
                "telling the CPU of a copy");
 }
@@ -149,16 +153,19 @@ void CudaStaging::count_out(uint64_t chunk) { count(streams_->out, counters().ou
 void CudaStaging::end(void* stream) {
   const DeviceGuard guard(device_);
   check_cuda(cudaEventRecord(streams_->done, streams_->out), "recording the end of a call");
-  check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), streams_->done, 0), "waiting for the end of a call");
+  check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), streams_->done, 0),
+             "waiting for the end of a call");
 }
 
 void CudaStaging::finish() {
   const RelaxedCapture relaxed;
+  const DeviceGuard guard(device_);
   check_cuda(cudaStreamSynchronize(streams_->out), "waiting for the last call");
 }
 
 void CudaStaging::check() {
   const RelaxedCapture relaxed;
+  const DeviceGuard guard(device_);
   const cudaError_t state = cudaStreamQuery(streams_->out);
   if (state == cudaErrorNotReady) {
     cudaGetLastError();  // that is no error

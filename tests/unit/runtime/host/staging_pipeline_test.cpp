@@ -1,5 +1,5 @@
-// Staged calls move every element to where it belongs, whatever the GPU and the CPU are slow with, and let streams go on
-// when something fails.
+// Staged calls move every element to where it belongs, whatever the GPU and the CPU are slow with, and let streams go
+// on when something fails.
 #include "runtime/host/staging_pipeline.hpp"
 
 #include <gtest/gtest.h>
@@ -181,9 +181,11 @@ TEST(StagingPipeline, MultipliesByScalarsOfTheHostAndOfTheDevice) {
   for (const bool on_device : {false, true}) {
     const float factor = 3;
     std::vector<float> input(count), output(count);
-    StagedCall call{{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count},
-                    CallChunks({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, 2, 0, chunk_bytes),
-                    input.data(), output.data()};
+    StagedCall call{
+        {Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count},
+        CallChunks({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, 2, 0, chunk_bytes),
+        input.data(),
+        output.data()};
     call.scalar = make_scalar(DataType::kFloat32, 3.0);
     if (on_device) *call.scalar = {DataType::kFloat32, {}, &factor};
     for (size_t i = 0; i < count; ++i) input[i] = static_cast<float>(i);
@@ -195,8 +197,8 @@ TEST(StagingPipeline, MultipliesByScalarsOfTheHostAndOfTheDevice) {
     pipeline.enqueue(call);
     device.end(&stream);
     pipeline.perform(
-        call,
-        [&](size_t i, const void* in, void* out) { std::memcpy(out, in, call.chunks.input(i).total_bytes()); }, [] {});
+        call, [&](size_t i, const void* in, void* out) { std::memcpy(out, in, call.chunks.input(i).total_bytes()); },
+        [] {});
     stream.finish();
     for (size_t i = 0; i < count; ++i) ASSERT_EQ(output[i], 3 * input[i]) << i << (on_device ? ", on device" : "");
   }
