@@ -2,14 +2,17 @@
 #include "api/staged_backend.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "api/call_checks.hpp"
 #include "api/choice_for.hpp"
+#include "api/chunk_choice.hpp"
 #include "api/meet_over_network.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
+#include "runtime/message_layout.hpp"
 
 namespace plait {
 namespace {
@@ -77,6 +80,22 @@ std::shared_ptr<const StagedBackend::Ready> StagedBackend::ready_for(const Call&
   return ready_.get(call, [&] { return make_ready(call); });
 }
 
+// Chunks end at whole cache lines of each block, so they are cut a little longer than chosen, but never too long for
+// their slots.
+CallChunks StagedBackend::chunks_of(const Call& call) const {
+  std::map<std::string, CostCurve> curves;  // by plan
+  const size_t bytes = choose_chunk(message_bytes(call, size_), chunk_bytes_, [&](size_t chunk) {
+    Query query = query_of(call, size_);
+    query.bytes = chunk;
+    const Choice choice = host_.tuner.choose(query);
+    const auto [known, is_new] = curves.try_emplace(choice.plan.text());
+    if (is_new) known->second = host_.tuner.cost(choice);
+    return known->second.seconds(static_cast<double>(chunk));
+  });
+  const size_t blocks = has_rank_blocks(call.collective) ? static_cast<size_t>(size_) : 1;
+  return CallChunks(call, size_, rank_, std::min(bytes + blocks * kChunkAlignment, chunk_bytes_));
+}
+
 std::shared_ptr<const VerifiedPlan> StagedBackend::plan_of(const Call& chunk) const {
   std::shared_ptr<const VerifiedPlan> plan = host_.tuner.plan(choice_for(host_.tuner, chunk).plan);
   check_nodes(plan->plan(), host_.hosts);
@@ -84,7 +103,7 @@ std::shared_ptr<const VerifiedPlan> StagedBackend::plan_of(const Call& chunk) co
 }
 
 std::shared_ptr<const StagedBackend::Ready> StagedBackend::make_ready(const Call& call) const {
-  const CallChunks chunks(call, size_, rank_, chunk_bytes_);
+  const CallChunks chunks = chunks_of(call);
   const Call first = chunks.call(0), last = chunks.call(chunks.count() - 1);
   Ready ready{chunks, plan_of(first), plan_of(last), {}, {}};
   ready.bound = bind(*ready.plan, first, rank_, host_.limits);

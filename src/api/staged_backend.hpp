@@ -64,6 +64,7 @@ class StagedBackend final : public DeviceBackend {
 
   std::shared_ptr<const Ready> ready_for(const Call& call);
   std::shared_ptr<const Ready> make_ready(const Call& call) const;
+  CallChunks chunks_of(const Call& call) const;
   std::shared_ptr<const VerifiedPlan> plan_of(const Call& chunk) const;
   void perform(const Ready& ready, const StagedCall& call);
   // Ends the communicator for all ranks, unless it has ended, and lets the GPU go on.

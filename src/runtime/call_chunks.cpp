@@ -8,28 +8,20 @@
 namespace plait {
 namespace {
 
-// A message has this many chunks, so that stages overlap, unless chunks would be shorter than the least. A chunk costs
-// every rank some copies and the start-up of a call.
-constexpr size_t kChunks = 4;
-constexpr size_t kLeastChunkBytes = 512 << 10;
-
-size_t elements_of_chunk(const Call& call, int ranks, size_t most_bytes) {
-  const size_t bytes_of_element =
-      size_of(call.type) * (has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1);
+size_t elements_of_chunk(const Call& call, int ranks, size_t chunk_bytes) {
+  const size_t blocks = has_rank_blocks(call.collective) ? static_cast<size_t>(ranks) : 1;
   const size_t granule = std::max<size_t>(1, kChunkAlignment / size_of(call.type));
-  const size_t wanted = std::max(call.count / kChunks + 1, kLeastChunkBytes / bytes_of_element);
-  const size_t aligned = (wanted + granule - 1) / granule * granule;
-  const size_t most = std::max<size_t>(1, most_bytes / bytes_of_element);
-  return aligned <= most ? aligned : most >= granule ? most / granule * granule : most;
+  const size_t most = std::max<size_t>(1, chunk_bytes / (size_of(call.type) * blocks));
+  return most >= granule ? most / granule * granule : most;
 }
 
 }  // namespace
 
-CallChunks::CallChunks(const Call& call, int ranks, int rank, size_t most_bytes)
+CallChunks::CallChunks(const Call& call, int ranks, int rank, size_t chunk_bytes)
     : call_(call),
       ranks_(ranks),
       rank_(rank),
-      elements_(elements_of_chunk(call, ranks, most_bytes)),
+      elements_(elements_of_chunk(call, ranks, chunk_bytes)),
       count_(std::max<size_t>(1, (call.count + elements_ - 1) / elements_)) {}
 
 size_t CallChunks::elements_in(size_t i) const { return std::min(elements_, call_.count - i * elements_); }

@@ -14,8 +14,9 @@ namespace plait {
 
 class CallChunks {
  public:
-  // `most_bytes`: of the message of a chunk; at least one element of each rank. All ranks cut alike.
-  CallChunks(const Call& call, int ranks, int rank, size_t most_bytes);
+  // `chunk_bytes`: of the message of a chunk, which has whole cache lines of each block where that leaves enough, and
+  // at least one element of each. All ranks cut alike.
+  CallChunks(const Call& call, int ranks, int rank, size_t chunk_bytes);
 
   // At least one, since calls without elements are calls.
   size_t count() const { return count_; }

@@ -55,14 +55,15 @@ TEST(CallChunks, CoverEveryElementOnce) {
   }
 }
 
-TEST(CallChunks, LongMessagesHaveSeveralShortOnesOne) {
-  const auto chunks = [](size_t bytes) {
-    return CallChunks({Collective::kAllReduce, DataType::kUint8, ReduceOp::kSum, 0, bytes}, 2, 0, 4 << 20).count();
+TEST(CallChunks, AreWholeCacheLines) {
+  const auto chunks = [](size_t count, size_t chunk_bytes) {
+    return CallChunks({Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, count}, 2, 0, chunk_bytes);
   };
-  EXPECT_EQ(chunks(0), 1u);
-  EXPECT_EQ(chunks(512 << 10), 1u);
-  EXPECT_EQ(chunks(4 << 20), 4u);
-  EXPECT_EQ(chunks(64 << 20), 16u);
+  EXPECT_EQ(chunks(0, 4096).count(), 1u);
+  EXPECT_EQ(chunks(1024, 4096).count(), 1u);
+  EXPECT_EQ(chunks(1025, 4096).count(), 2u);
+  EXPECT_EQ(chunks(5000, 1000).call(0).count, 224u);  // 7 lines of 32
+  EXPECT_EQ(chunks(50, 9).call(0).count, 2u);
 }
 
 }  // namespace
