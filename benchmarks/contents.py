@@ -30,7 +30,7 @@ from tables import (
     time_at,
 )
 
-H100, H200, H200_4, EPYC = "h100-2", "h200-2", "h200-4", "amd-epyc-2-cores"
+H100, H100_4, H200, H200_4, EPYC = "h100-2", "h100-4", "h200-2", "h200-4", "amd-epyc-2-cores"
 
 
 def pick(machine: str, rows: dict[str, tuple[str, ...]]) -> list[Row]:
@@ -48,6 +48,7 @@ COARSE_MEAN = mean("mean of all", write=coarse_ratio)
 
 FEW_SIZES = [64, 256 * KIB, 16 * MIB, 256 * MIB]
 MORE_SIZES = [64, 4 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
+FEW_SIZES_4 = [128, 512 * KIB, 8 * MIB, 128 * MIB]
 FEW_TIMED_SIZES = [8, 4 * KIB, 256 * KIB, 2 * MIB, 16 * MIB, 256 * MIB, GIB]
 TIMED_SIZES = [8, 512, 4 * KIB, 32 * KIB, 256 * KIB, 2 * MIB, 16 * MIB, 128 * MIB, 256 * MIB, GIB]
 VARIANT_SIZES = [64, 4 * KIB, 256 * KIB, 16 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, GIB]
@@ -63,6 +64,10 @@ VARIANTS_4 = {
     "all_reduce, pre-multiplied": ("all_reduce-mulsum",),
     "all_reduce, launched each time": ("all_reduce-launched",),
     "send_receive, launched each time": ("send_receive-launched",),
+}
+
+LAUNCHED = {
+    name: (f"{name}-launched",) for name in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all")
 }
 
 PDL_GRAPHS = [
@@ -164,7 +169,7 @@ FEW_SMS = [
 FEW_SMS_SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 
 TABLES: dict[str, Table] = {
-    "summary": Summary({"2 H100": H100, "2 H200": H200, "4 H200": H200_4}, COLLECTIVES[:6]),
+    "summary": Summary({"2 H100": H100, "4 H100": H100_4, "2 H200": H200, "4 H200": H200_4}, COLLECTIVES[:6]),
     "CPU": Grid(CPU_ROWS, [4, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
@@ -173,6 +178,8 @@ TABLES: dict[str, Table] = {
     "2 H100, all_reduce of bfloat16": beside_nccl(H100, "all_reduce-bfloat16", TIMED_SIZES),
     "2 H100, more sizes": Machine(H100, MORE_SIZES, BOTH_ENDS),
     "2 H100, unaligned": Grid(pick(H100, UNALIGNED_H100), UNALIGNED_SIZES),
+    "4 H100": Machine(H100_4, FEW_SIZES_4, (MEAN,), in_place_too=()),
+    "4 H100, launched": Grid(pick(H100_4, LAUNCHED), FEW_SIZES_4, (MEAN,)),
     "2 H200": Machine(H200, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H200, all_reduce": beside_nccl(H200, "all_reduce", TIMED_SIZES),
     "2 H200, more sizes": Machine(H200, MORE_SIZES, BOTH_ENDS),

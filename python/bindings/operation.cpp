@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "base/error.hpp"
@@ -80,12 +82,20 @@ ReduceOp of_complex_numbers(ReduceOp op) {
 
 }  // namespace
 
+// What operations on truth values are here; as words of numpy and MPI, they are one only of arrays of bool.
+std::string hint_for(const std::string& text) {
+  const std::string simple = simplified(text);
+  const auto is_one_of = [&](std::initializer_list<const char*> names) {
+    return std::ranges::any_of(names, [&](const char* name) { return simple == name; });
+  };
+  if (is_one_of({"logicalor", "lor", "or", "any"})) return "; of bool arrays, 'max' is or";
+  if (is_one_of({"logicaland", "land", "and", "all"})) return "; of bool arrays, 'min' is and";
+  return did_you_mean(text, reduce_op_names());
+}
+
 ReduceOp reduce_op_of(const std::string& text) {
   const auto op = parse_reduce_op(text);
-  if (!op) {
-    fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: ", list_of_reductions(),
-         did_you_mean(text, reduce_op_names()));
-  }
+  if (!op) fail(ErrorCode::kInvalidArgument, "op '", text, "' is none of: ", list_of_reductions(), hint_for(text));
   return *op;
 }
 

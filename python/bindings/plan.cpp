@@ -84,7 +84,7 @@ nb::dict range_row(const PlannedRange& range) {
   row["measured_source"] = or_none(range.measured_source);
   row["lacking_on_gpus"] = or_none(range.lacking_on_gpus);
   row["on_gpus"] = or_none(range.on_gpus);
-  row["reason"] = choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason;
+  row["reason"] = choice.reason();
   return row;
 }
 

@@ -83,7 +83,7 @@ void bind_simulation(nb::module_& module) {
           "where costs come from")
       .def_prop_ro("ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); })
       .def_prop_ro(
-          "reason", [](const MachineSimulation& made) { return made.chosen.choice.plan.reason; }, "one sentence")
+          "reason", [](const MachineSimulation& made) { return made.chosen.choice.reason(); }, "one sentence")
       .def_ro("is_proved", &MachineSimulation::is_proved,
               "whether the plan was proved; of others the form was checked, since their proof takes long")
       .def_ro("operations", &MachineSimulation::operations, "of all queues of all ranks")

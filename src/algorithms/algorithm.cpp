@@ -52,6 +52,13 @@ bool serves(const Algorithm& algorithm, Collective collective) {
   return std::find(collectives.begin(), collectives.end(), collective) != collectives.end();
 }
 
+const Algorithm& own_block_algorithm(Collective collective) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.keeps_to_own_blocks && serves(algorithm, collective)) return algorithm;
+  }
+  fail(ErrorCode::kInternal, "no algorithm for ", plait::name(collective), " keeps to own blocks");
+}
+
 const Algorithm& find_algorithm(std::string_view name, Collective collective) {
   for (const Algorithm& algorithm : algorithms()) {
     if (!same_name(algorithm.name, name)) continue;

@@ -84,11 +84,15 @@ struct Algorithm {
   // `machine` with direction, factors, order, radix, parts, count and, for zero-copy plans on GPUs, the engine filled
   // in. Never throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
+  // No rank touches a block that it neither gives nor gets, so ranks need not know the sizes of others' blocks.
+  bool keeps_to_own_blocks = false;
 };
 
 // All algorithms in alphabetical order. Each has a file in this folder.
 const std::vector<Algorithm>& algorithms();
 bool serves(const Algorithm& algorithm, Collective collective);
+// The one that keeps to own blocks. Throws kInternal if there is none for the collective.
+const Algorithm& own_block_algorithm(Collective collective);
 // Finds an algorithm by its name, in any case, with "-", "_" or nothing between words. Throws kInvalidArgument, which
 // lists the algorithms for `collective`, or says why this one does not serve it.
 const Algorithm& find_algorithm(std::string_view name, Collective collective);

@@ -55,12 +55,15 @@ std::vector<Level> with_top(std::vector<Level> levels, std::string_view algorith
   return levels;
 }
 
-// What three_stage makes.
-bool leads_in_groups(const std::vector<Level>& levels) { return levels.size() == 2 && levels[0].leaders == 1; }
+// What three_stage makes. It goes by the groups, and so does not see the nodes of ranks without groups.
+bool is_three_stage(const std::vector<Level>& levels, const AlgorithmArguments& machine) {
+  return levels.size() == 2 && levels[0].leaders == 1 &&
+         ranks_within(machine, levels[0].reach) == groups_or_nodes(machine);
+}
 
 std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments& machine) {
   const std::vector<Level> usual = usual_levels(machine);
-  if (usual.size() < 2 || leads_in_groups(usual)) return {};
+  if (usual.size() < 2 || is_three_stage(usual, machine)) return {};
   const bool is_even = std::none_of(usual.begin(), usual.end(), [](const Level& it) { return it.leaders > 0; });
   if (has_rank_blocks(machine.collective) && (!is_even || machine.access == Access::kZeroCopy)) return {};
   std::vector<AlgorithmArguments> all;

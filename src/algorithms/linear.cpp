@@ -70,7 +70,8 @@ Algorithm linear() {
           .collectives = {Collective::kGather, Collective::kScatter, Collective::kAllToAll},
           .uses = {},
           .make = make_linear,
-          .candidates = linear_candidates};
+          .candidates = linear_candidates,
+          .keeps_to_own_blocks = true};
 }
 
 }  // namespace plait

@@ -81,7 +81,7 @@ std::string found_text(const RankMachine& machine, const Settings& settings) {
 std::string host_call_text(Tuner& tuner, const Call& call) {
   const Choice choice = choice_for(tuner, call);
   return join(choice.plan.text(), ", ", counted(tuner.plan(choice.plan)->report().shape.queues, "queue"),
-              prediction_text(tuner, call, choice), "; ", choice.plan.reason);
+              prediction_text(tuner, call, choice), "; ", choice.reason());
 }
 
 std::string gpu_call_text(Tuner& tuner, const Call& call, const std::string& launch) {

@@ -206,7 +206,7 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
     check_nodes(plan.plan(), hosts);
     return plan;
   }
-  if (!spans_nodes(plan.plan()) || passes_through_inboxes(plan.plan())) return plan;
+  if (!spans_nodes(plan.plan()) || plan.report().shape.has_messages_alone) return plan;
   const auto found = on_this_node.find(&plan);
   if (found != on_this_node.end()) return found->second;
   return on_this_node.emplace(&plan, verify(on_one_node(plan.plan()))).first->second;
@@ -504,8 +504,7 @@ const VerifiedPlan& Communicator::plan_for(const Call& call) {
 
 std::string Communicator::reason_for(const Call& call) {
   Impl& impl = held(impl_);
-  const Choice choice = choice_for(impl.main_tuner(), call);
-  return impl.device ? choice.reason() : choice.plan.reason;
+  return choice_for(impl.main_tuner(), call).reason();
 }
 
 std::string Communicator::launch_for(const Call& call) { return held(impl_).device_backend().launch_for(call); }

@@ -150,7 +150,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     query.only_simple = true;
     choice = tuner_->choose(query);
     if (const auto why = why_not(call, choice)) {
-      fail(ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call), ": ", *why);
+      refuse_call(rank_, call, *why);
     }
     return choice;
   }
@@ -181,9 +181,9 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   // A given plan that reads other ranks' buffers has no other way.
   [[noreturn]] void refuse_copies(const Call& call) const {
-    fail(
-        ErrorCode::kInvalidArgument, "rank ", rank_, ", ", to_text(call),
-        ": the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
+    refuse_call(
+        rank_, call,
+        "the plan reads other ranks' buffers, which they did not agree on: all come to the call within a second, "
         "without a scalar, and their buffers can be mapped; PLAIT_LOG=info says what is missing, and a plan of access ",
         name(Access::kStaged), " needs none of it");
   }

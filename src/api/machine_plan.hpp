@@ -46,7 +46,7 @@ struct MachinePlan {
   std::vector<PlannedRange> ranges;
 
   const RankMachine& machine() const { return tuner->machine(); }
-  const std::string& reason() const { return choice.plan.reason; }  // one sentence
+  std::string reason() const { return choice.reason(); }  // one sentence
   // Plans that the model did not try. Empty if it was not asked.
   std::vector<LeftOut> left_out() const;
   // The launch on GPUs: "62 channels, 62 CTAs of 512 threads, Simple". Empty if they do not run it, or if a plan was

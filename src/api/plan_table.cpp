@@ -144,14 +144,9 @@ class Table {
   std::string why(const Choice& choice) {
     const std::string& reason = choice.zero_copy ? choice.zero_copy->reason : choice.plan.reason;
     if (choice.is_forced || choice.insists_on_zero_copy) return reason;
-    if (choice.is_measured || choice.zero_copy) return reasons_.number(join(origin(choice), reason));
+    if (const std::string origin = choice.origin(); !origin.empty()) return reasons_.number(origin + reason);
     is_any_by_model_ = true;
     return "model";
-  }
-
-  static std::string origin(const Choice& choice) {
-    if (choice.measured_elsewhere.empty()) return "measured: ";
-    return join("a guess from what was measured on ", choice.measured_elsewhere, ": ");
   }
 
   // The details in parentheses are those of one row.

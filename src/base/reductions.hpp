@@ -15,11 +15,11 @@ namespace plait {
 // clang-format off
 #define PLAIT_REDUCTIONS(X)                                                                           \
   X(kSum, plaitSum, Add,                                                                              \
-    .number = 0, .name = "sum", .long_name = "sum",                                                   \
+    .number = 0, .name = "sum", .long_name = "sum", .alias = "add",                                   \
     .mpi = {"ompi_mpi_op_sum", 0x58000003}, .inputs = ExactInputs::kAddends,                          \
     .of_truth_values = OfTruthValues::kOr, .of_complex_numbers = OfComplexNumbers::kByParts)          \
   X(kProduct, plaitProd, Multiply,                                                                    \
-    .number = 1, .name = "prod", .long_name = "product",                                              \
+    .number = 1, .name = "prod", .long_name = "product", .alias = "multiply",                         \
     .mpi = {"ompi_mpi_op_prod", 0x58000004}, .inputs = ExactInputs::kFactors,                         \
     .of_truth_values = OfTruthValues::kAnd, .of_complex_numbers = OfComplexNumbers::kAnotherProduct)  \
   X(kMax, plaitMax, Extremum,                                                                         \
@@ -65,10 +65,10 @@ enum class OfTruthValues : uint8_t { kNothing, kOr, kAnd };
 enum class OfComplexNumbers : uint8_t { kByParts, kNoOrder, kAnotherProduct };
 
 struct ReductionFacts {
-  int number;             // in plait.h; less than kFirstOwnReduction: in NCCL, too
-  const char* name;       // as nccl-tests prints it
-  const char* long_name;  // in sentences; numpy's where it has one. Understood as the name is
-  const char* alias = nullptr;
+  int number;                   // in plait.h; less than kFirstOwnReduction: in NCCL, too
+  const char* name;             // as nccl-tests prints it
+  const char* long_name;        // in sentences; numpy's where it has one. Understood as the name is
+  const char* alias = nullptr;  // such as that of numpy's function
   ReducedTypes types = ReducedTypes::kAll;
   bool divides = false;   // what was combined, by the number of ranks, before it is rounded
   MpiOperation mpi = {};  // empty where MPI has none

@@ -269,9 +269,13 @@ Settings Settings::from_environment(const Environment& environment) {
   return settings;
 }
 
-std::string socket_interfaces_in(const Environment& environment) {
-  const auto found = environment.find("PLAIT_SOCKET_IFNAME");
+std::string value_in(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
+}
+
+std::string socket_interfaces_in(const Environment& environment) {
+  return value_in(environment, "PLAIT_SOCKET_IFNAME");
 }
 
 void Settings::check() const {

@@ -19,6 +19,8 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 
 // The variables of this process.
 Environment process_environment();
+// The value of a variable; empty where it is not set.
+std::string value_in(const Environment& environment, std::string_view name);
 
 // How a host rank waits for a peer.
 enum class WaitPolicy {

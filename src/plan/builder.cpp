@@ -10,11 +10,6 @@
 namespace plait {
 namespace {
 
-// Input and output hold every chunk at a place of its own.
-Place place_after(const Place& place, int chunks) {
-  return has_slots(place.buffer) ? slot_after(place, chunks) : place;
-}
-
 std::vector<Place> places_after(std::vector<Place> places, int chunks) {
   for (Place& place : places) place = place_after(place, chunks);
   return places;

@@ -93,5 +93,9 @@ inline Place input_of(int rank) { return {rank, Buffer::kInput, 0}; }
 inline Place output_of(int rank) { return {rank, Buffer::kOutput, 0}; }
 // Returns the slot `offset` slots after `place`, which is in scratch or host.
 inline Place slot_after(Place place, int offset) { return {place.rank, place.buffer, place.slot + offset}; }
+// The place of data `chunks` chunks behind that at `place`. Input and output hold every chunk at a place of its own.
+inline Place place_after(Place place, int chunks) {
+  return has_slots(place.buffer) ? slot_after(place, chunks) : place;
+}
 
 }  // namespace plait

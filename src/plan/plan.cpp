@@ -41,6 +41,9 @@ Collective parse_collective(std::string_view text) {
     fail(ErrorCode::kInvalidArgument, "'", text, "' has the plans of ", name(*equal),
          ", bound to blocks of other sizes; name that");
   }
+  if (const std::string simple = simplified(text); simple == "sendreceive" || simple == "sendrecv") {
+    fail(ErrorCode::kInvalidArgument, "'", text, "' is no collective: messages between two ranks have no plan");
+  }
   fail(ErrorCode::kInvalidArgument, "unknown collective '", text, "'; known are ", known,
        did_you_mean(text, kCollectives));
 }

@@ -1,4 +1,4 @@
-// Looks at every reduce of a plan.
+// Looks at every operation of a plan.
 #include "plan/shape.hpp"
 
 #include <algorithm>
@@ -33,6 +33,19 @@ bool writes_once(const Plan& plan) {
   return plan.collective != Collective::kBarrier;
 }
 
+bool has_messages_alone(const Plan& plan) {
+  const auto is_in_one_block = [&](const Operation& it) {
+    const bool is_message = it.kind == OpKind::kSend || it.kind == OpKind::kReceive;
+    return !is_message || it.chunks == 0 ||
+           it.chunk / plan.chunks_per_block == (it.chunk + it.chunks - 1) / plan.chunks_per_block;
+  };
+  return std::ranges::all_of(plan.ranks, [&](const RankPlan& rank) {
+    return rank.scratch_slots + rank.host_slots == 0 && std::ranges::all_of(rank.queues, [&](const Queue& queue) {
+             return std::ranges::all_of(queue.operations, is_in_one_block);
+           });
+  });
+}
+
 }  // namespace
 
 PlanShape shape_of(const Plan& plan) {
@@ -44,6 +57,7 @@ PlanShape shape_of(const Plan& plan) {
     shape.has_one_queue = shape.has_one_queue && queues == 1;
   }
   shape.can_carry_flags = shape.has_one_queue && writes_once(plan);
+  shape.has_messages_alone = has_messages_alone(plan);
   return shape;
 }
 

@@ -1,4 +1,4 @@
-// Facts about the form of a plan that decide which launches can perform it.
+// Facts about the form of a plan that decide how it can be performed.
 #pragma once
 
 #include "plan/plan.hpp"
@@ -9,6 +9,8 @@ struct PlanShape {
   int queues = 1;                // the most of any rank
   bool has_one_queue = false;    // every rank has one
   bool can_carry_flags = false;  // LL and LL128 can perform it, for some types: VerifiedPlan::can_carry_flags()
+  // No rank has scratch or host slots, and each message is in one block: on one host, scratch can be inboxes for them.
+  bool has_messages_alone = false;
 };
 
 // The plan need not be proved; verify() puts it into the report.

@@ -73,7 +73,7 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
       limits_(limits),
       part_(part),
       blocks_(blocks),
-      has_inboxes_(passes_through_inboxes(plan_)),
+      has_inboxes_(verified.report().shape.has_messages_alone),
       sent_(plan_, rank),
       element_bytes_(size_of(call.type)),
       slot_element_bytes_(element_bytes_) {
@@ -425,19 +425,6 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
 }
 
 }  // namespace
-
-bool passes_through_inboxes(const Plan& plan) {
-  const auto is_in_one_block = [&](const Operation& it) {
-    const bool is_message = it.kind == OpKind::kSend || it.kind == OpKind::kReceive;
-    return !is_message || it.chunks == 0 ||
-           it.chunk / plan.chunks_per_block == (it.chunk + it.chunks - 1) / plan.chunks_per_block;
-  };
-  return std::ranges::all_of(plan.ranks, [&](const RankPlan& rank) {
-    return rank.scratch_slots + rank.host_slots == 0 && std::ranges::all_of(rank.queues, [&](const Queue& queue) {
-             return std::ranges::all_of(queue.operations, is_in_one_block);
-           });
-  });
-}
 
 BoundPlan bind(const VerifiedPlan& plan, const Call& call, int rank, const BindLimits& limits,
                const BufferBlocks& blocks) {

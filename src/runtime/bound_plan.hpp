@@ -83,10 +83,6 @@ struct BoundPlan {
   }
 };
 
-// Whether messages of the plan between ranks of one host can pass through inboxes: its scratch has no other use, and
-// each message is in one block.
-bool passes_through_inboxes(const Plan& plan);
-
 struct BindLimits {
   size_t signal_stride = 64;             // bytes from one flag to the next
   size_t scratch_bytes = 0;              // per rank (or channel) and epoch parity

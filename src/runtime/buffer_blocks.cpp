@@ -33,8 +33,8 @@ void check_own_block(const Call& call, int rank, const BufferBlocks& blocks) {
   const size_t got = blocks.output.size() == 1 ? 0 : static_cast<size_t>(rank);
   if (given >= blocks.input.size() || got >= blocks.output.size()) return;  // it has no such block
   if (blocks.input[given].count == blocks.output[got].count) return;
-  refuse_blocks("rank ", rank, ", ", to_text(call), ": it gives ", blocks.input[given].count,
-                " elements to itself, and gets ", blocks.output[got].count, "; both counts must be equal");
+  refuse_call(rank, call, "it gives ", blocks.input[given].count, " elements to itself, and gets ",
+              blocks.output[got].count, "; both counts must be equal");
 }
 
 bool lie_in_place(const Call& call, int rank, const BufferBlocks& blocks, const void* input, const void* output) {
@@ -57,11 +57,11 @@ void check_apart(const Call& call, int rank, const BufferBlocks& blocks, const v
       if (!overlap(in + given.first * element, given.count * element, out + got.first * element, got.count * element)) {
         continue;
       }
-      refuse_blocks("rank ", rank, ", ", to_text(call), ": ", block_text(given), " of the input and ", block_text(got),
-                    " of the output overlap without being in place; in place means ",
-                    gathers(call.collective)    ? "input = output + displacement of the own block"
-                    : scatters(call.collective) ? "output = input + displacement of the own block"
-                                                : "input = output, with the same counts and displacements for both");
+      refuse_call(rank, call, block_text(given), " of the input and ", block_text(got),
+                  " of the output overlap without being in place; in place means ",
+                  gathers(call.collective)    ? "input = output + displacement of the own block"
+                  : scatters(call.collective) ? "output = input + displacement of the own block"
+                                              : "input = output, with the same counts and displacements for both");
     }
   }
 }
@@ -144,7 +144,7 @@ CallByCounts call_by_counts(Call call, int ranks, int rank, const BlockCounts& i
         read(one_given ? output : input, ranks, one_given ? "the output" : "the input");
     call.count = all_elements(all);
     call.counts = fingerprint_of_counts(all);
-    (one_given ? blocks.input : blocks.output) = {{0, all[static_cast<size_t>(rank)].count}};
+    (one_given ? blocks.input : blocks.output).assign(1, {0, all[static_cast<size_t>(rank)].count});
     (one_given ? blocks.output : blocks.input) = all;
   } else {
     if (has_input(call, rank)) blocks.input = read(input, gathers(call.collective) ? 1 : ranks, "the input");
@@ -156,7 +156,6 @@ CallByCounts call_by_counts(Call call, int ranks, int rank, const BlockCounts& i
 
 bool check_blocks(const Call& call, int ranks, int rank, const BufferBlocks& blocks, const void* input,
                   const void* output) {
-  const auto refuse = [&](const auto&... parts) { refuse_blocks("rank ", rank, ", ", to_text(call), ": ", parts...); };
   const auto check_number = [&](size_t number, size_t expected, const char* buffer) {
     if (number == expected) return;
     fail(ErrorCode::kInternal, "rank ", rank, ", ", to_text(call), ": ", number, " blocks of the ", buffer, ", not ",
@@ -167,13 +166,13 @@ bool check_blocks(const Call& call, int ranks, int rank, const BufferBlocks& blo
   check_number(blocks.input.size(), !gives ? 0 : gathers(call.collective) ? 1 : all, "input");
   check_number(blocks.output.size(), !gets ? 0 : scatters(call.collective) ? 1 : all, "output");
   if (const BlockPair pair = find_overlap(blocks.output); pair.a >= 0) {
-    refuse("blocks ", pair.a, " and ", pair.b,
-           " of the output overlap: ", block_text(blocks.output[static_cast<size_t>(pair.a)]), " and ",
-           block_text(blocks.output[static_cast<size_t>(pair.b)]), "; give displacements that keep blocks apart");
+    refuse_call(rank, call, "blocks ", pair.a, " and ", pair.b,
+                " of the output overlap: ", block_text(blocks.output[static_cast<size_t>(pair.a)]), " and ",
+                block_text(blocks.output[static_cast<size_t>(pair.b)]), "; give displacements that keep blocks apart");
   }
   check_own_block(call, rank, blocks);
-  if (extent(blocks.input) > 0 && input == nullptr) refuse("input is null");
-  if (extent(blocks.output) > 0 && output == nullptr) refuse("output is null");
+  if (extent(blocks.input) > 0 && input == nullptr) refuse_call(rank, call, "input is null");
+  if (extent(blocks.output) > 0 && output == nullptr) refuse_call(rank, call, "output is null");
   if (!gives || !gets) return false;
   if (lie_in_place(call, rank, blocks, input, output)) return true;
   check_apart(call, rank, blocks, input, output);

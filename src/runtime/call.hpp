@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/reductions.hpp"
 #include "plan/verifier.hpp"
 
@@ -39,6 +40,11 @@ Call call_by(const VerifiedPlan& plan, DataType type, ReduceOp op, size_t count)
 
 // "all_reduce of 1000 float32 (sum)", for messages.
 std::string to_text(const Call& call);
+// Throws kInvalidArgument that begins with the rank and its call.
+template <class... Parts>
+[[noreturn]] void refuse_call(int rank, const Call& call, const Parts&... parts) {
+  fail(ErrorCode::kInvalidArgument, "rank ", rank, ", ", to_text(call), ": ", parts...);
+}
 // "all_reduce", "all_to_all_v".
 std::string name_of(const Call& call);
 

@@ -24,11 +24,6 @@
 namespace plait {
 namespace {
 
-std::string value_in(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 // Returns the first of `names` that is set, or null.
 const char* first_set(const Environment& environment, const VariableNames& names) {
   for (const char* name : names) {

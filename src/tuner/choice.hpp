@@ -59,6 +59,8 @@ struct Choice {
   std::optional<PlanChoice> zero_copy;
   bool insists_on_zero_copy = false;  // the user does
 
+  // How the measured table's reason begins: "measured: ", or that it is a guess from elsewhere.
+  std::string origin() const;
   std::string reason() const;  // for what runs on GPUs, in one sentence
   // The launch in words: "16 channels, 32 CTAs of 512 threads, Simple, the last slice of each channel as flat(both)".
   std::string launch_text() const;

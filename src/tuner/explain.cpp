@@ -146,11 +146,8 @@ class ChoiceExplanation {
 
   std::string verdict() const {
     if (it_.is_asked_for || it_.choice.is_forced) return join("asked for by name; ", comparison(), ".");
-    if (!it_.choice.is_measured) return join(it_.choice.plan.reason, "; ", comparison(), ".");
-    const std::string& elsewhere = it_.choice.measured_elsewhere;
-    const std::string origin =
-        elsewhere.empty() ? "measured: " : join("a guess from what was measured on ", elsewhere, ": ");
-    std::string text = join(origin, it_.choice.plan.reason, "; by the model, ", comparison(), ".");
+    if (it_.choice.origin().empty()) return join(it_.choice.plan.reason, "; ", comparison(), ".");
+    std::string text = join(it_.choice.origin(), it_.choice.plan.reason, "; by the model, ", comparison(), ".");
     if (it_.choice.zero_copy) {
       text += join("\n          ", it_.choice.zero_copy->text(), " goes before it where ranks can map each other's ",
                    "buffers: ", it_.choice.zero_copy->reason, ".");

@@ -15,9 +15,15 @@ std::string PlanChoice::text() const {
   return to_text(spec_of(find_algorithm(algorithm, arguments.collective), arguments));
 }
 
+std::string Choice::origin() const {
+  if (is_forced || insists_on_zero_copy || (!is_measured && !zero_copy)) return "";
+  if (measured_elsewhere.empty()) return "measured: ";
+  return join("a guess from what was measured on ", measured_elsewhere, ": ");
+}
+
 std::string Choice::reason() const {
-  if (zero_copy) return zero_copy->reason;
-  return ending ? join(plan.reason, "; ", ending->reason) : plan.reason;
+  if (zero_copy) return origin() + zero_copy->reason;
+  return join(origin(), plan.reason, ending ? "; " + ending->reason : "");
 }
 
 std::string Choice::launch_text() const {
@@ -32,6 +38,8 @@ const char* Choice::zero_copy_text() const {
 
 Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
     : machine_(std::move(machine)), limits_(limits), overrides_(AlgorithmOverrides::parse(settings.algorithm)) {
+  const MeasuredOn& on = machine_.profile->measured_on;
+  if (!was_measured(on, machine_.topology, machine_.placement.device_of_rank)) measured_elsewhere_ = on.text();
   if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
   check_overrides(is_for_gpus);
 }
@@ -126,15 +134,10 @@ const MeasuredRule* Tuner::measured_rule(const Query& query) const {
   return first_match(machine_.profile->algorithms, subject_of(machine_, query));
 }
 
-std::string Tuner::measured_elsewhere() const {
-  const MeasuredOn& on = machine_.profile->measured_on;
-  return was_measured(on, machine_.topology, machine_.placement.device_of_rank) ? "" : on.text();
-}
-
 Choice Tuner::choose(const Query& query) {
   if (query.knows_own_blocks_only) {
     Choice choice;
-    choice.plan = made_of(parse_spec("linear", query.collective), query,
+    choice.plan = made_of({std::string(own_block_algorithm(query.collective).name)}, query,
                           "a rank knows the sizes of its own blocks only, so no other passes them on");
     return choice;
   }
@@ -162,7 +165,7 @@ Choice Tuner::choose(const Query& query) {
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
   if (choice.is_measured || (choice.zero_copy && !choice.insists_on_zero_copy)) {
-    choice.measured_elsewhere = measured_elsewhere();
+    choice.measured_elsewhere = measured_elsewhere_;
   }
   return choice;
 }

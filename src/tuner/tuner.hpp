@@ -76,12 +76,11 @@ class Tuner {
   void add_measured(ChoiceRange& range) const;
   // The row of the profile that chooses the algorithm; null where there is none for so many ranks.
   const MeasuredRule* measured_rule(const Query& query) const;
-  // Where these rows were measured; empty: on such a machine.
-  std::string measured_elsewhere() const;
 
   const RankMachine machine_;
   const PlanLimits limits_;
   const AlgorithmOverrides overrides_;
+  std::string measured_elsewhere_;  // where rows of the profile were measured; empty: on such a machine
   std::optional<LaunchShape> launch_;
   TunerProgress progress_;
   PlanCache plans_;

@@ -1,9 +1,7 @@
 // Collectives with a count for each rank, between processes: random counts, displacements and gaps against what every
 // rank computes by itself, and what C programs are told when they disagree.
 #define _DEFAULT_SOURCE
-#include <sys/wait.h>
-
-#include "testing.h"
+#include "processes.h"
 
 enum { kMostRanks = 16, kMostCount = 4000, kMostGap = 3, kRoom = kMostRanks * (kMostCount + kMostGap), kNothing = -7 };
 
@@ -136,7 +134,8 @@ static void refusals(plaitComm_t comm, int ranks) {
   FAILS(plaitAlltoAllv(given, none, NULL, got, none, NULL, (plaitDataType_t)77, comm, NULL), plaitInvalidArgument,
         "datatype is 77");
   counts[0] = (size_t)1 << 62;
-  FAILS(plaitAllGatherv(given, got, counts, NULL, plaitInt, comm, NULL), plaitInvalidArgument, "ends behind any memory");
+  FAILS(plaitAllGatherv(given, got, counts, NULL, plaitInt, comm, NULL), plaitInvalidArgument,
+        "ends behind any memory");
   counts[0] = 2;
   FAILS(plaitAllGatherv(NULL, NULL, counts, NULL, plaitInt, comm, NULL), plaitInvalidArgument, "is null");
   if (ranks > 1) {
@@ -173,24 +172,6 @@ static void disagreement(int rank, int ranks, plaitUniqueId id) {
   if (result == plaitSuccess) result = plaitBarrier(comm, NULL);
   FAILS(result, plaitInvalidUsage, "rank 1 gives 3 elements to rank 0, which expects 4");
   OK(plaitCommDestroy(comm));
-}
-
-static void run_processes(int ranks, void (*body)(int, int, plaitUniqueId)) {
-  plaitUniqueId id;
-  OK(plaitGetUniqueId(&id));
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (fork() != 0) continue;
-    alarm(100);
-    checks = failures = 0;
-    body(rank, ranks, id);
-    fflush(NULL);
-    _exit(failures == 0 && checks > 0 ? 0 : 1);
-  }
-  for (int rank = 0; rank < ranks; ++rank) {
-    int status = 0;
-    CHECK(wait(&status) > 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
 }
 
 // One thread that drives all ranks, in groups.

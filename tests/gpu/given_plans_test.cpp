@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "bench/exact_input.hpp"
 #include "machine.hpp"
 #include "plan/builder.hpp"
+#include "plan/json.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "support/algorithm_plans.hpp"
 #include "world.hpp"
@@ -83,18 +85,39 @@ bool is_taken_by_gpus(const VerifiedPlan& plan) {
   }
 }
 
+// Machines on which algorithms write different plans: nothing known, links between all, groups of two, unequal groups.
+std::vector<AlgorithmArguments> machines_of(int ranks) {
+  AlgorithmArguments machine;
+  machine.ranks = ranks;
+  machine.engine = Engine::kSm;
+  std::vector<AlgorithmArguments> machines(2, machine);
+  machines[1].links = links_of_all(ranks);
+  if (ranks < 3) return machines;
+  for (const int first : {1, 2}) {
+    machine.groups.assign(1, {});
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == first || (first == 2 && rank > 0 && rank % 2 == 0)) machine.groups.emplace_back();
+      machine.groups.back().push_back(rank);
+    }
+    if (first == 2 && ranks % 2 != 0) continue;
+    machines.push_back(machine);
+  }
+  return machines;
+}
+
+// Each plan once that a launch carries.
 std::vector<Given> plans_of_algorithms(int ranks) {
   std::vector<Given> plans;
-  for (const Algorithm& algorithm : algorithms()) {
-    for (const Collective collective : algorithm.collectives) {
-      AlgorithmArguments machine;
-      machine.collective = collective;
-      machine.ranks = ranks;
-      machine.root = has_root(collective) ? ranks - 1 : 0;
-      machine.engine = Engine::kSm;
-      for (const AlgorithmArguments& form : forms_of(algorithm, machine, {1, 2})) {
-        Given plan = made(algorithm, form);
-        if (is_taken_by_gpus(*plan)) plans.push_back(std::move(plan));
+  std::set<std::string> seen;
+  for (AlgorithmArguments machine : machines_of(ranks)) {
+    for (const Algorithm& algorithm : algorithms()) {
+      for (const Collective collective : algorithm.collectives) {
+        machine.collective = collective;
+        machine.root = has_root(collective) ? ranks - 1 : 0;
+        for (const AlgorithmArguments& form : forms_of(algorithm, machine, {1, 2})) {
+          Given plan = made(algorithm, form);
+          if (is_taken_by_gpus(*plan) && seen.insert(to_json(plan->plan())).second) plans.push_back(std::move(plan));
+        }
       }
     }
   }

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from runner import run_tests
+
 # What libtorch_cuda.so of PyTorch 2.11 takes from libnccl.so.2.
 PYTORCH = """
 AllGather AllReduce AlltoAll Bcast Broadcast CommAbort CommCount CommDeregister CommDestroy CommFinalize
@@ -138,14 +140,5 @@ nccl.ncclParamDumpAll()"""
             assert reason in line and "PLAIT_NCCL_LIBRARY" in line, line
 
 
-def main() -> int:
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    for name, test in tests:
-        print(name, flush=True)
-        test()
-    print(f"{len(tests)} passed, 0 failed")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(globals())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -41,6 +40,7 @@ from job import (
     start,
     table,
 )
+from runner import run_tests
 
 
 def test_take_over() -> None:
@@ -458,14 +458,5 @@ def test_libplait_is_beside_the_drop_in() -> None:
         assert not any("there is no libplait.so" in rank.said for rank in done), done
 
 
-def main() -> int:
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    for name, test in tests:
-        print(name, flush=True)
-        test()
-    print(f"{len(tests)} passed, 0 failed")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(globals())

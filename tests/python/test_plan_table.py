@@ -125,7 +125,7 @@ def test_machines_of_several_nodes_as_settings_name_them(run, monkeypatch):
     for machine, options, message in (
         ("summit:nodes=2", ["--nodes", 2], "'summit:nodes=2' says how many nodes; leave --nodes out"),
         ("summit:nodes=0", [], "'summit:nodes=0' is of no node"),
-        ("summit:nodes=x", [], "no described machine"),
+        ("summit:nodes=x", [], "'nodes=x' behind summit is no number of nodes; write summit:nodes=2"),
     ):
         status, out, err = run("plan", "broadcast", "--machine", machine, *options)
         assert (status, out) == (2, "") and message in err

@@ -195,16 +195,23 @@ inline Call random_call(Random& random, int ranks) {
   return call;
 }
 
+// Time-outs end what hangs.
+inline Settings random_settings(Random& random, int ranks) {
+  Settings settings;
+  settings.timeout_seconds = 30;
+  settings.bootstrap_timeout_seconds = 30;
+  settings.scratch_bytes = size_t{1024} << between(random, ranks > 9 ? 7 : 4, 7);
+  settings.wait_policy = static_cast<WaitPolicy>(random() % 4);
+  pin_random_algorithms(random, ranks, settings);
+  return settings;
+}
+
 inline Sequence random_sequence(uint64_t seed, int ranks, int steps, size_t most_bytes) {
   Random random(seed);
   Sequence sequence;
   sequence.seed = seed;
   sequence.ranks = ranks;
-  sequence.settings.timeout_seconds = 30;
-  sequence.settings.bootstrap_timeout_seconds = 30;
-  sequence.settings.scratch_bytes = size_t{1024} << between(random, ranks > 9 ? 7 : 4, 7);
-  sequence.settings.wait_policy = static_cast<WaitPolicy>(random() % 4);
-  pin_random_algorithms(random, ranks, sequence.settings);
+  sequence.settings = random_settings(random, ranks);
   RandomCounts counts(random, sequence.settings, ranks, most_bytes);
   for (int i = 0; i < steps; ++i) {
     Step step;

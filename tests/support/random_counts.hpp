@@ -184,11 +184,7 @@ inline UnevenSequence random_uneven_sequence(uint64_t seed, int ranks, int steps
   UnevenSequence sequence;
   sequence.seed = seed;
   sequence.ranks = ranks;
-  sequence.settings.timeout_seconds = 30;
-  sequence.settings.bootstrap_timeout_seconds = 30;
-  sequence.settings.scratch_bytes = size_t{1024} << between(random, ranks > 9 ? 7 : 4, 7);
-  sequence.settings.wait_policy = static_cast<WaitPolicy>(random() % 4);
-  pin_random_algorithms(random, ranks, sequence.settings);
+  sequence.settings = random_settings(random, ranks);
   for (int i = 0; i < steps; ++i) sequence.steps.push_back(random_uneven_step(random, ranks, most_bytes));
   return sequence;
 }

@@ -36,6 +36,10 @@ def _name_and_nodes(options: argparse.Namespace) -> tuple[str | None, int]:
     name = options.machine or os.environ.get("PLAIT_TOPOLOGY") or None
     parts = re.fullmatch(r"(.+):nodes=(\d{1,9})", name or "", re.DOTALL)
     if not parts:
+        machine, colon, rest = (name or "").rpartition(":")
+        if colon and machine in topology.machine_names() and not os.path.exists(name):
+            what, machine = usage.shown(rest), usage.shown(machine)
+            raise usage.UsageError(f"'{what}' behind {machine} is no number of nodes; write {machine}:nodes=2")
         return name, options.nodes
     if options.nodes > 1:
         raise usage.UsageError(f"'{usage.shown(name)}' says how many nodes; leave --nodes out")

@@ -13,7 +13,7 @@ struct Held {
   Place place;
   int first = 0;
 
-  Place at(int chunk) const { return has_slots(place.buffer) ? slot_after(place, chunk - first) : place; }
+  Place at(int chunk) const { return place_after(place, chunk - first); }
 };
 
 // The data of each rank that has to be combined, in this order: reductions are left to the reduce that needs them.

@@ -25,9 +25,8 @@ Settings settings_of(const Environment& environment) {
 
 // What cannot be read takes nothing over.
 TakeSetting setting_of(const Environment& environment, const Logger& log) {
-  const auto found = environment.find("PLAIT_NCCL_TAKE");
   try {
-    return TakeSetting::parse(found == environment.end() ? "" : found->second);
+    return TakeSetting::parse(value_in(environment, "PLAIT_NCCL_TAKE"));
   } catch (const Error& error) {
     log.warn(error.what(), "; no call is taken over");
     return {TakeMode::kNone};
@@ -68,10 +67,7 @@ void DropIn::introduce() const {
                     real_.version_text(), " (", real_.path(), "); ", what, " (PLAIT_NCCL_TAKE=", setting_.text(), ")"));
 }
 
-std::string DropIn::variable(std::string_view name) const {
-  const auto found = environment_.find(name);
-  return found == environment_.end() ? "" : found->second;
-}
+std::string DropIn::variable(std::string_view name) const { return value_in(environment_, name); }
 
 const PlaitLibrary& DropIn::plait() {
   std::call_once(opens_, [&] { plait_ = std::make_unique<PlaitLibrary>(environment_, own_path()); });

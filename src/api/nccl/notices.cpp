@@ -14,20 +14,15 @@
 namespace plait::nccl {
 namespace {
 
-std::string text_of(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 // `level`, or "info" where NCCL_DEBUG asks NCCL for as much.
 LogLevel level_of(const Environment& environment, LogLevel level) {
-  const std::string asked = text_of(environment, "NCCL_DEBUG");
+  const std::string asked = value_in(environment, "NCCL_DEBUG");
   const bool is_info = asked == "INFO" || asked == "TRACE" || asked == "info" || asked == "trace";
   return is_info ? std::max(level, LogLevel::kInfo) : level;
 }
 
 std::string file_of(const Environment& environment) {
-  const std::string pattern = text_of(environment, "NCCL_DEBUG_FILE");
+  const std::string pattern = value_in(environment, "NCCL_DEBUG_FILE");
   if (pattern.empty()) return "";
   const std::string file = expand_file_pattern(pattern, own_host_name(), ::getpid());
   return file.starts_with("/dev/") ? file : file + ".plait";

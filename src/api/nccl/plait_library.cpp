@@ -21,10 +21,10 @@ bool is_same_minor(int version) { return version / 100 == PLAIT_VERSION_CODE / 1
 }  // namespace
 
 PlaitLibrary::PlaitLibrary(const Environment& environment, const std::string& own_path) {
-  const auto named = environment.find("PLAIT_LIBRARY");
+  const std::string named = value_in(environment, "PLAIT_LIBRARY");
   void* handle = nullptr;
-  if (named != environment.end() && !named->second.empty()) {
-    handle = open(named->second);
+  if (!named.empty()) {
+    handle = open(named);
   } else {
     const std::string folder = folder_of(own_path);
     // Beside libplait_nccl.so, or one folder up from plait_nccl/libnccl.so.2.

@@ -30,15 +30,10 @@ std::string file_of(void* address) {
   return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-std::string value_of(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 }  // namespace
 
 RealLibrary::RealLibrary(const Environment& environment) {
-  const std::string named = value_of(environment, "PLAIT_NCCL_LIBRARY");
+  const std::string named = value_in(environment, "PLAIT_NCCL_LIBRARY");
   if (!named.empty()) {
     open(named, RTLD_NOW | RTLD_LOCAL);
   } else {
@@ -62,7 +57,7 @@ void RealLibrary::open_next() {
 }
 
 void RealLibrary::open_by_folder(const Environment& environment) {
-  std::istringstream folders(value_of(environment, "LD_LIBRARY_PATH"));
+  std::istringstream folders(value_in(environment, "LD_LIBRARY_PATH"));
   const auto look_in = [&](const std::string& folder) {
     const std::string file = join(folder, '/', kName);
     if (!is_open() && access(file.c_str(), R_OK) == 0) open(file, RTLD_NOW | RTLD_LOCAL);

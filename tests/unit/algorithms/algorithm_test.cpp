@@ -274,6 +274,18 @@ TEST(SeveralNodes, EveryCollectiveHasAnAlgorithm) {
   }
 }
 
+// Ranks that are in no group stay what three_stage sees; their nodes are levels all the same.
+TEST(SeveralNodes, OfUnequalSizeAreLevelsWithLeaders) {
+  AlgorithmArguments machine = four_ranks(Collective::kAllReduce);
+  machine.ranks = 5;
+  machine.node_of = {0, 0, 0, 1, 1};
+  const auto& candidates = find_algorithm("hierarchical", machine.collective).candidates;
+  EXPECT_TRUE(candidates(machine).empty());  // three_stage has them
+  machine.groups = {{0}, {1}, {2}, {3}, {4}};
+  ASSERT_FALSE(candidates(machine).empty());
+  EXPECT_EQ(to_text(candidates(machine)[0].levels[0]), "node: flat(load, leaders=1)");
+}
+
 int64_t operations_of(const Plan& plan) {
   int64_t operations = 0;
   for (const RankPlan& rank : plan.ranks) {

@@ -47,7 +47,9 @@ TEST(Reductions, NamesAreUnderstoodAsTheFieldWritesThem) {
   EXPECT_EQ(parse_reduce_op("Minimum"), ReduceOp::kMin);
   EXPECT_EQ(parse_reduce_op("average"), ReduceOp::kAverage);
   EXPECT_EQ(parse_reduce_op("Mean"), ReduceOp::kAverage);
-  for (const char* text : {"", "xor", "add", "nccl", "summ"}) EXPECT_EQ(parse_reduce_op(text), std::nullopt) << text;
+  EXPECT_EQ(parse_reduce_op("add"), ReduceOp::kSum);
+  EXPECT_EQ(parse_reduce_op("multiply"), ReduceOp::kProduct);
+  for (const char* text : {"", "xor", "adds", "nccl", "summ"}) EXPECT_EQ(parse_reduce_op(text), std::nullopt) << text;
 }
 
 // Programs that were compiled for NCCL have them.
