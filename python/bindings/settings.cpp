@@ -61,6 +61,8 @@ constexpr Field kFields[] = {
     {"staging_bytes", "a whole number of bytes, 1024 to 1073741824", set<&Settings::staging_bytes>,
      get<&Settings::staging_bytes>,
      "the longest chunk that calls on GPUs of several hosts stage in host memory; the same on all ranks"},
+    {"staging_lanes", "a whole number from 1 to 8", set<&Settings::staging_lanes>, get<&Settings::staging_lanes>,
+     "threads of a rank that perform such chunks; the same on all ranks"},
     {"host_id", "a text of at most 64 letters", set<&Settings::host_id>, get<&Settings::host_id>,
      "ranks of one machine with different ones are taken to be on different hosts"},
     {"ucx_library", "the name or path of libucp.so.0, or an empty text", set<&Settings::ucx_library>,

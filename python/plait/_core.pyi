@@ -16,6 +16,7 @@ class Settings:
         bootstrap_timeout_seconds: float = ...,
         scratch_bytes: int = ...,
         staging_bytes: int = ...,
+        staging_lanes: int = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -36,6 +37,7 @@ class Settings:
         bootstrap_timeout_seconds: float = ...,
         scratch_bytes: int = ...,
         staging_bytes: int = ...,
+        staging_lanes: int = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -66,6 +68,10 @@ class Settings:
     def staging_bytes(self) -> int: ...
     @staging_bytes.setter
     def staging_bytes(self, value: int, /) -> None: ...
+    @property
+    def staging_lanes(self) -> int: ...
+    @staging_lanes.setter
+    def staging_lanes(self, value: int, /) -> None: ...
     @property
     def host_id(self) -> str: ...
     @host_id.setter

@@ -21,6 +21,7 @@
 #include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
+#include "api/split.hpp"
 #include "api/staged_backend.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -91,11 +92,9 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  // Calls on the GPU go through host memory.
-  void stage_on(int ordinal, const Peers& peers);
+  // Calls on the GPU go through host memory, and are performed by `lanes`.
+  void stage_on(int ordinal, std::vector<Communicator> lanes);
   DeviceBackend& device_backend() const;
-  // For calls on host memory: calls on the GPU that came before them go first.
-  HostRank& idle_host();
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
@@ -117,7 +116,8 @@ struct Communicator::Impl {
   std::unique_ptr<Control> control;  // none where all ranks are on one host
   HostRank host;
   Products products;
-  std::unique_ptr<DeviceBackend> device;  // none where buffers are in host memory only
+  std::unique_ptr<DeviceCalls> staged_calls;  // until there are lanes
+  std::unique_ptr<DeviceBackend> device;      // none where buffers are in host memory only
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
@@ -158,7 +158,9 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
         std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     if (device != kNoDevice) DeviceBackend::check_device(device);
-    if (device != kNoDevice && !hosts.are_one()) impl->stage_on(device, peers);
+    if (device != kNoDevice && !hosts.are_one()) {
+      impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
+    }
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   throw_first_failure(bootstrap.all_gather(joined));
@@ -171,14 +173,9 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   return impl;
 }
 
-void Communicator::Impl::stage_on(int ordinal, const Peers& peers) {
-  const StagingHost on_host{host, tuner, hosts, limits, {settings.wait_policy, is_crowded}};
-  device = std::make_unique<StagedBackend>(ordinal, on_host, settings, shared, rank, peers);
-}
-
-HostRank& Communicator::Impl::idle_host() {
-  if (device) device->leave_host_alone();
-  return host;
+void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes) {
+  const StagingHost on_host{tuner, hosts, limits, {settings.wait_policy, is_crowded}};
+  device = std::make_unique<StagedBackend>(ordinal, std::move(lanes), on_host, settings, std::move(staged_calls), size);
 }
 
 DeviceBackend& Communicator::Impl::device_backend() const {
@@ -312,6 +309,7 @@ Communicator Communicator::create(RendezvousPoint point, int size, const Setting
   settings.check();
   const BootstrapOptions options = bootstrap_options(settings, 0, interrupt_check);
   Communicator made(Impl::join_ranks(Bootstrap::lead(std::move(point), size, options), settings, device));
+  made.add_lanes(device);
   made.set_interrupt_check(std::move(interrupt_check));
   return made;
 }
@@ -321,8 +319,22 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
   settings.check();
   const BootstrapOptions options = bootstrap_options(settings, rank, interrupt_check);
   Communicator made(Impl::join_ranks(Bootstrap::create(id, rank, size, options), settings, device));
+  made.add_lanes(device);
   made.set_interrupt_check(std::move(interrupt_check));
   return made;
+}
+
+void Communicator::add_lanes(int device) {
+  if (device == kNoDevice || hosts().are_one()) return;
+  SplitRequest everybody{.color = 0, .key = rank(), .settings = settings()};
+  everybody.settings.log_level = std::min(LogLevel::kWarn, settings().log_level);
+  std::vector<Communicator> lanes;
+  for (int lane = 0; lane < settings().staging_lanes; ++lane) lanes.push_back(*split(*this, everybody));
+  StepResult own;
+  try_step(own, join("rank ", rank()), [&] { impl_->stage_on(device, std::move(lanes)); });
+  std::vector<StepResult> all(static_cast<size_t>(size()));
+  all_gather(&own, all.data(), sizeof own, DataType::kUint8);  // no call before every rank is ready for it
+  throw_first_failure(all);
 }
 
 int Communicator::rank() const { return held(impl_).rank; }
@@ -374,23 +386,22 @@ void Communicator::barrier() { run({}, nullptr, nullptr); }
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
-  HostRank& host = impl.idle_host();
   if (impl.host_log.shows()) [[unlikely]]
     impl.log_host_call(call, input, output);
   if (scalar == nullptr) {
     const BoundPlan& bound = impl.bound_for(call);
     if (!bound.plan->plan().in_place && has_both_in_place(call, impl.rank, input, output)) {
       const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
-      host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
+      impl.host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
       return impl.by_counts.release();
     }
-    return host.run(bound, call, input, output);
+    return impl.host.run(bound, call, input, output);
   }
   check_scalar_on_host(call, impl.rank, *scalar);
   const BoundPlan& bound = impl.bound_for(call);
-  host.check_usable();  // before an input in place is multiplied for nothing
+  impl.host.check_usable();  // before an input in place is multiplied for nothing
   const size_t bytes = message_bytes(call, impl.size);
-  host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
+  impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
 }
 
@@ -400,15 +411,14 @@ void Communicator::run_by_counts(const CallByCounts& it, const void* input, void
   check_kind(call, impl.rank, impl.size);
   if (scalar != nullptr) check_scalar_on_host(call, impl.rank, *scalar);
   const bool in_place = check_blocks(call, impl.size, impl.rank, it.blocks, input, output);
-  HostRank& host = impl.idle_host();
   if (impl.host_log.shows()) [[unlikely]]
     impl.host_log.write(call, in_place, [&] { return host_call_text(impl.tuner, call); });
   const BoundPlan& bound = impl.bound_for(it);
-  host.check_usable();  // before an input is copied or multiplied for nothing
+  impl.host.check_usable();  // before an input is copied or multiplied for nothing
   if (in_place && !bound.plan->plan().in_place) input = impl.by_counts.copy(call, it.blocks.input, input);
   const size_t bytes = extent(it.blocks.input) * size_of(call.type);
   if (scalar != nullptr) input = impl.products.make(call, impl.rank, bytes, *scalar, input, output);
-  host.run(bound, call, input, output);
+  impl.host.run(bound, call, input, output);
   impl.products.release();
   impl.by_counts.release();
 }
@@ -429,7 +439,7 @@ void Communicator::exchange(std::span<const PeerMessage> messages) {
   check_messages(messages, impl.rank, impl.size);
   if (impl.host_log.shows()) [[unlikely]]
     impl.host_log.write(messages, nullptr);
-  impl.idle_host().exchange(messages);
+  impl.host.exchange(messages);
 }
 
 void Communicator::send(const void* data, size_t count, DataType type, int peer) {
@@ -483,6 +493,7 @@ void Communicator::close() {
   finish();
   impl_->host.close();
   if (impl_->control) impl_->control->leave();
+  if (impl_->device) impl_->device->close();
 }
 
 std::optional<Error> Communicator::async_error() const {
@@ -509,17 +520,13 @@ std::string Communicator::reason_for(const Call& call) {
 
 std::string Communicator::launch_for(const Call& call) { return held(impl_).device_backend().launch_for(call); }
 
+void Communicator::abort(const Error& failure) { held(impl_).host.abort(failure.code(), failure.what()); }
+
 void Communicator::abort(const std::string& reason) {
   held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));
   if (impl_->device) impl_->device->stop_waiting();
 }
 
-// Programs hear of interrupts on their own threads.
-void Communicator::set_interrupt_check(InterruptCheck check) {
-  if (!check) return impl_->idle_host().set_interrupt_check({});
-  impl_->idle_host().set_interrupt_check([check = std::move(check)] {
-    if (!Proxy::is_current()) check();
-  });
-}
+void Communicator::set_interrupt_check(InterruptCheck check) { impl_->host.set_interrupt_check(std::move(check)); }
 
 }  // namespace plait

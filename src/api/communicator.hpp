@@ -175,6 +175,8 @@ class Communicator {
 
   // Ends the calls of all ranks, now and later, with an error. Any thread may call it.
   void abort(const std::string& reason);
+  // The same with the failure of another communicator, for calls on host memory.
+  void abort(const Error& failure);
 
   // Calls `check` some 20 times a second while this rank waits for others, so that interpreters hear Ctrl-C. An
   // exception of `check` ends the call here, and the communicator for all ranks.
@@ -197,6 +199,8 @@ class Communicator {
   explicit Communicator(std::unique_ptr<Impl> impl);
 
   static std::vector<Communicator> in_process(int size, const Settings& settings, bool beside_gpus);
+  // Makes it ready for calls on GPUs of several hosts, where it has them. Collective.
+  void add_lanes(int device);
 
   std::unique_ptr<Impl> impl_;
 };

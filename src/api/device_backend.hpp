@@ -51,10 +51,10 @@ class DeviceBackend {
   virtual void give(std::shared_ptr<const VerifiedPlan> plan) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   virtual std::string launch_for(const Call& call) = 0;
-  // Waits until no call on the GPU uses the runtime for calls on host memory.
-  virtual void leave_host_alone() {}
   // Waits until the GPU is done with all calls, except those of graphs. Throws kSystem if the GPU has failed.
   virtual void finish() = 0;
+  // Leaves, after finish(); no call follows. Throws as Communicator::close().
+  virtual void close() {}
   // Copies what kernels reported so far into the failure record. Any thread may call it.
   virtual void poll_reports() = 0;
   // Ends kernels that wait; the failure record says why.

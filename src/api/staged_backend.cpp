@@ -21,35 +21,47 @@ constexpr size_t kWidestElement = 8;  // bytes; a chunk has one of each rank
 
 }  // namespace
 
-StagedBackend::StagedBackend(int device, const StagingHost& on_host, const Settings& settings,
-                             std::shared_ptr<Segment> segment, int rank, Peers peers)
-    : rank_(rank),
-      size_(segment->shape().ranks),
-      chunk_bytes_(std::max(settings.staging_bytes, static_cast<size_t>(size_) * kWidestElement)),
+StagedBackend::StagedBackend(int device, std::vector<Communicator> lanes, const StagingHost& on_host,
+                             const Settings& settings, std::unique_ptr<DeviceCalls> state, int size)
+    : rank_(state->rank()),
+      size_(size),
+      chunk_bytes_(std::max(settings.staging_bytes, static_cast<size_t>(size) * kWidestElement)),
       host_(on_host),
-      state_(std::move(segment), rank, std::move(peers)),
-      device_(staging_device(device, StagingPipeline::bytes_for(chunk_bytes_))),
-      pipeline_(*device_, chunk_bytes_, rank, on_host.waits),
-      proxy_(std::make_unique<Proxy>([this](std::exception_ptr error) { end_with(std::move(error)); })) {}
+      state_(std::move(state)),
+      device_(staging_device(device, StagingPipeline::bytes_for(lanes.size(), chunk_bytes_))),
+      pipeline_(*device_, lanes.size(), chunk_bytes_, rank_, on_host.waits) {
+  for (Communicator& lane : lanes) lanes_.push_back({std::move(lane), nullptr});
+  for (Lane& lane : lanes_) open(lane);
+}
 
 StagedBackend::~StagedBackend() = default;
 
+// The failure of the communicator is in the memory of its ranks, where a lane that waits for others does not look.
+void StagedBackend::open(Lane& lane) {
+  lane.communicator.set_interrupt_check([this, &lane] {
+    if (const auto failure = state_->failure()) lane.communicator.abort(*failure);
+  });
+  lane.proxy = std::make_unique<Proxy>([this](std::exception_ptr error) { end_with(std::move(error)); });
+}
+
 bool StagedBackend::start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) {
-  if (state_.has_failed()) throw *state_.failure();
-  const std::shared_ptr<const Ready> ready = ready_for(call);
-  StagedCall staged{call, ready->chunks, input, output};
+  throw_if_failed();
+  StagedCall staged{call, ready_for(call).chunks, input, output};
   if (scalar != nullptr) staged.scalar = *scalar;
   staged.is_in_place = has_both_in_place(call, rank_, input, output);
   device_->begin(stream);
   pipeline_.number(staged);
-  state_.announce(call);
+  state_->announce(call);
   try {
     // First, for the copies may have to wait for it.
-    proxy_->add([this, ready, staged] { perform(*ready, staged); });
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+      lanes_[lane].proxy->add([this, lane, staged] { perform(lane, staged); });
+    }
     pipeline_.enqueue(staged);
     device_->end(stream);
   } catch (...) {
     end_with(std::current_exception());
+    throw_if_failed();  // as later calls will
     throw;
   }
   return true;
@@ -65,19 +77,28 @@ bool StagedBackend::advance() { return true; }
 
 PlanLimits StagedBackend::plan_limits(const Settings& settings) const { return host_plan_limits(settings); }
 
-void StagedBackend::give(std::shared_ptr<const VerifiedPlan>) { ready_.clear(); }
-
-const VerifiedPlan& StagedBackend::plan_for(const Call& call) { return *ready_for(call)->plan; }
-
-std::string StagedBackend::launch_for(const Call& call) {
-  const CallChunks& chunks = ready_for(call)->chunks;
-  const Call first = chunks.call(0);
-  return join("staged in host memory in ", counted(chunks.count(), "chunk"), " of ",
-              std::to_string(message_bytes(first, size_)), " bytes");
+void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
+  ready_.clear();
+  drain();  // plans that lanes use may be forgotten
+  for (Lane& lane : lanes_) lane.communicator.give(plan);
 }
 
-std::shared_ptr<const StagedBackend::Ready> StagedBackend::ready_for(const Call& call) {
-  return ready_.get(call, [&] { return make_ready(call); });
+const VerifiedPlan& StagedBackend::plan_for(const Call& call) { return *ready_for(call).plan; }
+
+std::string StagedBackend::launch_for(const Call& call) {
+  const CallChunks& chunks = ready_for(call).chunks;
+  const Call first = chunks.call(0);
+  return join("staged in host memory in ", counted(chunks.count(), "chunk"), " of ", message_bytes(first, size_),
+              " bytes");
+}
+
+const StagedBackend::Ready& StagedBackend::ready_for(const Call& call) {
+  return ready_.get(call, [&] {
+    const CallChunks chunks = chunks_of(call);
+    std::shared_ptr<const VerifiedPlan> plan = check_plan(chunks.call(0));
+    if (chunks.count() > 1) check_plan(chunks.call(chunks.count() - 1));
+    return Ready{chunks, std::move(plan)};
+  });
 }
 
 // Chunks end at whole cache lines of each block, so they are cut a little longer than chosen, but never too long for
@@ -96,40 +117,46 @@ CallChunks StagedBackend::chunks_of(const Call& call) const {
   return CallChunks(call, size_, rank_, std::min(bytes + blocks * kChunkAlignment, chunk_bytes_));
 }
 
-std::shared_ptr<const VerifiedPlan> StagedBackend::plan_of(const Call& chunk) const {
+// A lane will choose the same plan, and what it refuses ends the communicator. Here it ends the call alone.
+std::shared_ptr<const VerifiedPlan> StagedBackend::check_plan(const Call& chunk) const {
   std::shared_ptr<const VerifiedPlan> plan = host_.tuner.plan(choice_for(host_.tuner, chunk).plan);
   check_nodes(plan->plan(), host_.hosts);
+  bind(*plan, chunk, rank_, host_.limits);
   return plan;
 }
 
-std::shared_ptr<const StagedBackend::Ready> StagedBackend::make_ready(const Call& call) const {
-  const CallChunks chunks = chunks_of(call);
-  const Call first = chunks.call(0), last = chunks.call(chunks.count() - 1);
-  Ready ready{chunks, plan_of(first), plan_of(last), {}, {}};
-  ready.bound = bind(*ready.plan, first, rank_, host_.limits);
-  ready.last_bound = bind(*ready.last_plan, last, rank_, host_.limits);
-  return std::make_shared<const Ready>(std::move(ready));
+void StagedBackend::perform(size_t lane, const StagedCall& call) {
+  const auto on_host = [&](size_t i, const void* input, void* output) {
+    throw_if_failed();
+    try {
+      lanes_[lane].communicator.run(call.chunks.call(i), input, output);
+    } catch (const Error& error) {  // it says all
+      if (!state_->has_failed()) state_->abort(error.code(), error.what());
+      throw;
+    }
+  };
+  pipeline_.perform(call, lane, on_host, [this] { throw_if_failed(); });
 }
 
-void StagedBackend::perform(const Ready& ready, const StagedCall& call) {
-  const size_t last = call.chunks.count() - 1;
-  pipeline_.perform(
-      call,
-      [&](size_t i, const void* input, void* output) {
-        host_.host.run(i == last ? ready.last_bound : ready.bound, call.chunks.call(i), input, output);
-      },
-      [&] {
-        if (state_.has_failed()) throw *state_.failure();
-      });
+void StagedBackend::throw_if_failed() const {
+  if (state_->has_failed()) throw *state_->failure();
+}
+
+void StagedBackend::drain() {
+  for (const Lane& lane : lanes_) lane.proxy->drain();
+}
+
+void StagedBackend::close() {
+  for (Lane& lane : lanes_) lane.communicator.close();
 }
 
 void StagedBackend::finish() {
-  proxy_->drain();
+  drain();
   device_->finish();
 }
 
 void StagedBackend::poll_reports() {
-  if (state_.has_failed()) return;
+  if (state_->has_failed()) return;
   try {
     device_->check();
   } catch (...) {
@@ -139,8 +166,8 @@ void StagedBackend::poll_reports() {
 
 void StagedBackend::end_with(std::exception_ptr error) noexcept {
   const auto abort = [&](ErrorCode code, const char* why) {
-    if (state_.has_failed()) return;
-    state_.abort(code, join("rank ", rank_, " could not perform a call on its GPU: ", why));
+    if (state_->has_failed()) return;
+    state_->abort(code, join("rank ", rank_, " could not perform a call on its GPU: ", why));
   };
   try {
     std::rethrow_exception(std::move(error));

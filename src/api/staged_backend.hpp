@@ -1,5 +1,8 @@
 // A communicator's end on a GPU where its ranks are on several hosts: calls are staged in host memory, and performed
-// there by the same plans as calls on host memory.
+// there like calls on host memory.
+//
+// Its lanes are communicators of the same ranks, without GPUs. Each performs every n-th chunk, so that one chunk is on
+// the network while another is combined.
 #pragma once
 
 #include <memory>
@@ -8,20 +11,18 @@
 #include <vector>
 
 #include "api/call_cache.hpp"
+#include "api/communicator.hpp"
 #include "api/device_backend.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/host/device_calls.hpp"
-#include "runtime/host/host_rank.hpp"
 #include "runtime/host/proxy.hpp"
 #include "runtime/host/staging_pipeline.hpp"
-#include "runtime/hosts.hpp"
 #include "runtime/staging_device.hpp"
 
 namespace plait {
 
-// What a rank has for calls on host memory. While calls on the GPU are under way, only they use `host`.
+// What a rank has for calls on host memory, to find out what the lanes will do.
 struct StagingHost {
-  HostRank& host;
   Tuner& tuner;
   const Hosts& hosts;
   BindLimits limits;
@@ -30,9 +31,10 @@ struct StagingHost {
 
 class StagedBackend final : public DeviceBackend {
  public:
-  // Throws kSystem or kResources if the device cannot be used.
-  StagedBackend(int device, const StagingHost& on_host, const Settings& settings, std::shared_ptr<Segment> segment,
-                int rank, Peers peers);
+  // `state` is that of the communicator: its failure ends the lanes, and theirs ends it. Throws kSystem or kResources
+  // if the device cannot be used.
+  StagedBackend(int device, std::vector<Communicator> lanes, const StagingHost& on_host, const Settings& settings,
+                std::unique_ptr<DeviceCalls> state, int size);
   // Waits until all calls are over.
   ~StagedBackend() override;
 
@@ -45,8 +47,8 @@ class StagedBackend final : public DeviceBackend {
   void give(std::shared_ptr<const VerifiedPlan> plan) override;
   const VerifiedPlan& plan_for(const Call& call) override;
   std::string launch_for(const Call& call) override;
-  void leave_host_alone() override { proxy_->drain(); }
   void finish() override;
+  void close() override;
   void poll_reports() override;
   void stop_waiting() override { pipeline_.give_up(); }
   int device() const override { return device_->ordinal(); }
@@ -55,18 +57,23 @@ class StagedBackend final : public DeviceBackend {
   size_t mapped_buffers() const override { return 0; }
 
  private:
+  struct Lane {
+    Communicator communicator;
+    std::unique_ptr<Proxy> proxy;
+  };
   // A call with everything decided but the buffers.
   struct Ready {
     CallChunks chunks;
-    std::shared_ptr<const VerifiedPlan> plan, last_plan;
-    BoundPlan bound, last_bound;  // for each chunk, and for the last one
+    std::shared_ptr<const VerifiedPlan> plan;  // of the first chunk
   };
 
-  std::shared_ptr<const Ready> ready_for(const Call& call);
-  std::shared_ptr<const Ready> make_ready(const Call& call) const;
+  void open(Lane& lane);
+  void drain();
+  const Ready& ready_for(const Call& call);
   CallChunks chunks_of(const Call& call) const;
-  std::shared_ptr<const VerifiedPlan> plan_of(const Call& chunk) const;
-  void perform(const Ready& ready, const StagedCall& call);
+  std::shared_ptr<const VerifiedPlan> check_plan(const Call& chunk) const;
+  void perform(size_t lane, const StagedCall& call);
+  void throw_if_failed() const;
   // Ends the communicator for all ranks, unless it has ended, and lets the GPU go on.
   void end_with(std::exception_ptr error) noexcept;
 
@@ -74,11 +81,11 @@ class StagedBackend final : public DeviceBackend {
   const int size_;
   const size_t chunk_bytes_;
   StagingHost host_;
-  DeviceCalls state_;
-  std::unique_ptr<StagingDevice> device_;
+  const std::unique_ptr<DeviceCalls> state_;
+  const std::unique_ptr<StagingDevice> device_;
   StagingPipeline pipeline_;
-  CallCache<std::shared_ptr<const Ready>> ready_;
-  std::unique_ptr<Proxy> proxy_;  // last: its thread uses the others
+  CallCache<Ready> ready_;
+  std::vector<Lane> lanes_;  // last: their threads use the others
 };
 
 }  // namespace plait

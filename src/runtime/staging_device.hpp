@@ -23,11 +23,19 @@ struct StagedRows {
   size_t total_bytes() const { return count * bytes; }
 };
 
-// Chunks of all calls have numbers from 1 on. Each counter is the number of the last chunk that has come so far.
+// A number that one side writes and the other reads, in a cache line of its own.
+struct alignas(64) StagingCounter {
+  std::atomic<uint64_t> chunk{0};
+};
+
+// Chunks of all calls have numbers from 1 on, and are performed by lanes in turn, which are threads of the CPU. Each
+// counter is the number of the last chunk that has come so far.
 struct StagingCounters {
-  alignas(64) std::atomic<uint64_t> in{0};         // is in host memory; the GPU writes it
-  alignas(64) std::atomic<uint64_t> performed{0};  // was performed there; the CPU writes it
-  alignas(64) std::atomic<uint64_t> out{0};        // is in the GPU's buffer; the GPU writes it
+  static constexpr size_t kMostLanes = 8;
+
+  StagingCounter in;                     // is in host memory; the GPU writes it
+  StagingCounter out;                    // is in the GPU's buffer; the GPU writes it
+  StagingCounter performed[kMostLanes];  // was performed by this lane, which writes it
 };
 
 // Functions that may fail throw kSystem, which says what CUDA said. But for ordinal(), memory() and counters() they are
@@ -52,9 +60,9 @@ class StagingDevice {
   // wait for each other.
   virtual void copy_in(const void* buffer, std::byte* memory, const StagedRows& rows) = 0;
   virtual void copy_out(const std::byte* memory, void* buffer, const StagedRows& rows) = 0;
-  // Later copies wait for the CPU to have performed this chunk.
-  virtual void await_before_in(uint64_t chunk) = 0;
-  virtual void await_before_out(uint64_t chunk) = 0;
+  // Later copies wait for the lane to have performed this chunk.
+  virtual void await_before_in(size_t lane, uint64_t chunk) = 0;
+  virtual void await_before_out(size_t lane, uint64_t chunk) = 0;
   // Counts this chunk when the copies so far are done.
   virtual void count_in(uint64_t chunk) = 0;
   virtual void count_out(uint64_t chunk) = 0;

@@ -219,6 +219,25 @@ TEST_F(GpusOverNetwork, AnAbortReachesAllHosts) {
   expect_errors(outcomes, -1, ErrorCode::kPeerFailed, {"rank 2 aborted: somebody pressed the button"});
 }
 
+// Refused when it is enqueued, or failed on the GPU later.
+TEST_F(GpusOverNetwork, ACopyThatFailsOnOneRankIsToldOnAllHosts) {
+  Settings settings = gpu_settings();
+  settings.timeout_seconds = 10 * kLimit;
+  for (const bool refused : {true, false}) {
+    const RankBody calls = on_gpus({0, 0, 1}, settings, [](Communicator& communicator, FakeStream& stream) {
+      enqueue_until_error(communicator, stream,
+                          [&](int i) { enqueue_and_check(communicator, stream, sum_of(90'000), i); });
+    });
+    const Outcomes outcomes = run_processes(3, kLimit, [&](int rank) {
+      if (rank == 1) (refused ? FakeStaging::to_refuse : FakeStaging::to_break) = 29;
+      calls(rank);
+    });
+    expect_errors(outcomes, -1, ErrorCode::kSystem,
+                  {"rank 1 could not perform a call on its GPU: ",
+                   refused ? "CUDA refuses a copy" : "CUDA says that a copy failed"});
+  }
+}
+
 TEST_F(GpusOverNetwork, DifferentCallsAreFound) {
   const Outcomes outcomes =
       run_processes(3, kLimit, on_gpus({0, 0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {

@@ -85,11 +85,15 @@ class FakeStream {
 class FakeStaging final : public StagingDevice {
  public:
   explicit FakeStaging(size_t bytes) : memory_(bytes) {}
-  ~FakeStaging() override { counters_.performed = kAllChunks; }
+  ~FakeStaging() override {
+    for (StagingCounter& it : counters_.performed) it.chunk = kAllChunks;
+  }
 
   // The copy that CUDA refuses to enqueue, or that fails on the GPU, counted from 1; 0: none.
-  int refused_copy = 0;
-  int broken_copy = 0;
+  int refused_copy = to_refuse;
+  int broken_copy = to_break;
+  // The same for those that this process will make.
+  static inline int to_refuse = 0, to_break = 0;
 
   int ordinal() const override { return 0; }
   std::span<std::byte> memory() override { return memory_; }
@@ -119,14 +123,14 @@ class FakeStaging final : public StagingDevice {
     const bool breaks = copies_ == broken_copy;
     out_.add([this, breaks, memory, to = static_cast<std::byte*>(buffer), rows] {
       if (breaks) is_broken_ = true;
-      const bool is_over = counters_.performed == kAllChunks;  // what is copied then is undefined
+      const bool is_over = counters_.performed[0].chunk == kAllChunks;  // what is copied then is undefined
       for (size_t i = 0; i < rows.count && !is_broken_ && !is_over; ++i) {
         std::memcpy(to + i * rows.stride, memory + i * rows.bytes, rows.bytes);
       }
     });
   }
-  void await_before_in(uint64_t chunk) override { await(in_, chunk); }
-  void await_before_out(uint64_t chunk) override { await(out_, chunk); }
+  void await_before_in(size_t lane, uint64_t chunk) override { await(in_, lane, chunk); }
+  void await_before_out(size_t lane, uint64_t chunk) override { await(out_, lane, chunk); }
   void count_in(uint64_t chunk) override { count(in_, counters_.in, chunk); }
   void count_out(uint64_t chunk) override { count(out_, counters_.out, chunk); }
   void end(void* stream) override {
@@ -142,15 +146,16 @@ class FakeStaging final : public StagingDevice {
   void count_copy() {
     if (++copies_ == refused_copy) fail(ErrorCode::kSystem, "CUDA refuses a copy");
   }
-  void await(FakeStream& stream, uint64_t chunk) {
-    stream.add([this, chunk] {
-      while (counters_.performed.load(std::memory_order_acquire) < chunk && !is_broken_) ::usleep(20);
+  void await(FakeStream& stream, size_t lane, uint64_t chunk) {
+    stream.add([this, lane, chunk] {
+      const std::atomic<uint64_t>& performed = counters_.performed[lane].chunk;
+      while (performed.load(std::memory_order_acquire) < chunk && !is_broken_) ::usleep(20);
     });
   }
   // A GPU that has failed does nothing any more.
-  void count(FakeStream& stream, std::atomic<uint64_t>& counter, uint64_t chunk) {
+  void count(FakeStream& stream, StagingCounter& counter, uint64_t chunk) {
     stream.add([this, &counter, chunk] {
-      if (!is_broken_) counter.store(chunk, std::memory_order_release);
+      if (!is_broken_) counter.chunk.store(chunk, std::memory_order_release);
     });
   }
 

@@ -23,16 +23,20 @@ bool has_output_already(const StagedCall& it, int rank) {
 
 }  // namespace
 
-size_t StagingPipeline::bytes_for(size_t chunk_bytes) { return kSlots * (2 * whole_lines(chunk_bytes) + kScalarBytes); }
+size_t StagingPipeline::bytes_for(size_t lanes, size_t chunk_bytes) {
+  return slots_for(lanes) * (2 * whole_lines(chunk_bytes) + kScalarBytes);
+}
 
-StagingPipeline::StagingPipeline(StagingDevice& device, size_t chunk_bytes, int rank, Waits waits)
+StagingPipeline::StagingPipeline(StagingDevice& device, size_t lanes, size_t chunk_bytes, int rank, Waits waits)
     : device_(device),
+      lanes_(lanes),
+      slots_(slots_for(lanes)),
       chunk_bytes_(whole_lines(chunk_bytes)),
       slot_bytes_(2 * chunk_bytes_ + kScalarBytes),
       memory_(device.memory().data()),
       rank_(rank),
       waits_(waits) {
-  if (device.memory().size() < bytes_for(chunk_bytes)) {
+  if (device.memory().size() < bytes_for(lanes, chunk_bytes)) {
     fail(ErrorCode::kInternal, "staging memory of ", device.memory().size(), " bytes is too short for chunks of ",
          chunk_bytes);
   }
@@ -47,16 +51,16 @@ void StagingPipeline::number(StagedCall& call) {
 // puts into one queue.
 void StagingPipeline::enqueue(const StagedCall& call) {
   const size_t chunks = call.chunks.count();
-  for (size_t i = 0; i < std::min(chunks, kSlots); ++i) enqueue_in(call, i);
+  for (size_t i = 0; i < std::min(chunks, slots_); ++i) enqueue_in(call, i);
   for (size_t i = 0; i < chunks; ++i) {
     enqueue_out(call, i);
-    if (i + kSlots < chunks) enqueue_in(call, i + kSlots);
+    if (i + slots_ < chunks) enqueue_in(call, i + slots_);
   }
 }
 
 void StagingPipeline::enqueue_in(const StagedCall& call, size_t i) {
   const uint64_t chunk = call.first_chunk + i;
-  if (chunk > kSlots) device_.await_before_in(chunk - kSlots);
+  if (chunk > slots_) device_.await_before_in(lane_of(chunk - slots_), chunk - slots_);
   if (call.scalar && call.scalar->on_device != nullptr) {
     const size_t bytes = size_of(call.call.type);
     device_.copy_in(call.scalar->on_device, scalar_of(chunk), {1, bytes, bytes});
@@ -70,7 +74,7 @@ void StagingPipeline::enqueue_in(const StagedCall& call, size_t i) {
 
 void StagingPipeline::enqueue_out(const StagedCall& call, size_t i) {
   const uint64_t chunk = call.first_chunk + i;
-  device_.await_before_out(chunk);
+  device_.await_before_out(lane_of(chunk), chunk);
   const StagedRows rows = has_output_already(call, rank_) ? StagedRows{} : call.chunks.output(i);
   if (rows.total_bytes() > 0) {
     device_.copy_out(output_of(chunk), static_cast<std::byte*>(call.output) + call.chunks.offset(i), rows);
@@ -78,21 +82,26 @@ void StagingPipeline::enqueue_out(const StagedCall& call, size_t i) {
   device_.count_out(chunk);
 }
 
-void StagingPipeline::perform(const StagedCall& call, const Perform& perform, const Look& look) {
+void StagingPipeline::perform(const StagedCall& call, size_t lane, const Perform& perform, const Look& look) {
   StagingCounters& counters = device_.counters();
   for (size_t i = 0; i < call.chunks.count(); ++i) {
     const uint64_t chunk = call.first_chunk + i;
+    if (lane_of(chunk) != lane) continue;
     await(counters.in, chunk, look);
     if (call.scalar) multiply(call, i);
-    if (chunk > kSlots) await(counters.out, chunk - kSlots, look);
+    if (chunk > slots_) await(counters.out, chunk - slots_, look);
     perform(i, input_of(chunk), output_of(chunk));
-    uint64_t before = chunk - 1;  // after give_up() it stays
-    counters.performed.compare_exchange_strong(before, chunk, std::memory_order_release);
+    std::atomic<uint64_t>& performed = counters.performed[lane].chunk;
+    uint64_t before = performed.load(std::memory_order_relaxed);
+    while (before < chunk && !performed.compare_exchange_weak(before, chunk, std::memory_order_release)) {
+    }
   }
 }
 
 void StagingPipeline::give_up() noexcept {
-  device_.counters().performed.store(StagingDevice::kAllChunks, std::memory_order_release);
+  for (StagingCounter& it : device_.counters().performed) {
+    it.chunk.store(StagingDevice::kAllChunks, std::memory_order_release);
+  }
 }
 
 void StagingPipeline::multiply(const StagedCall& call, size_t i) const {
@@ -107,9 +116,9 @@ void StagingPipeline::multiply(const StagedCall& call, size_t i) const {
 }
 
 // The GPU comes to a call when it has done all that its stream held before, which takes as long as it likes.
-void StagingPipeline::await(const std::atomic<uint64_t>& counter, uint64_t chunk, const Look& look) const {
+void StagingPipeline::await(const StagingCounter& counter, uint64_t chunk, const Look& look) const {
   Backoff backoff(waits_.policy, waits_.crowded);
-  while (counter.load(std::memory_order_acquire) < chunk) {
+  while (counter.chunk.load(std::memory_order_acquire) < chunk) {
     if (backoff.pause()) look();
   }
 }

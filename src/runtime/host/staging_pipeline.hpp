@@ -1,11 +1,12 @@
 // Performs calls on buffers of a GPU by calls on host memory, chunk after chunk (NVG-54, NVG-62).
 //
-//   copies in    chunk 3  chunk 4  chunk 5      the GPU's copy engine
-//   the host     chunk 2  chunk 3  chunk 4      shared memory in a host, the network between hosts
+//   copies in    chunk 4  chunk 5  chunk 6      the GPU's copy engine
+//   lane 0       chunk 2 ───────►  chunk 4 ──►  shared memory in a host, the network between hosts
+//   lane 1       ──────►  chunk 3 ───────►      the same, by another thread
 //   copies out   chunk 1  chunk 2  chunk 3      the GPU's other copy engine
 //
-// A chunk of the input and one of the output have a slot of staging memory each. Slots are used in turn, by the chunks
-// of all calls.
+// A chunk of the input and one of the output have a slot of staging memory each. Slots and lanes are used in turn, by
+// the chunks of all calls.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +33,11 @@ struct StagedCall {
 
 class StagingPipeline {
  public:
-  static constexpr size_t kSlots = 3;
+  // While each lane performs a chunk, another one comes in, and one goes out.
+  static constexpr size_t slots_for(size_t lanes) { return lanes + 2; }
 
   // Bytes of staging memory for chunks of so many bytes.
-  static size_t bytes_for(size_t chunk_bytes);
+  static size_t bytes_for(size_t lanes, size_t chunk_bytes);
 
   // How this rank waits for the GPU, as in HostRank::Options.
   struct Waits {
@@ -43,8 +45,8 @@ class StagingPipeline {
     bool crowded = false;
   };
 
-  // The device outlives this and has bytes_for(`chunk_bytes`).
-  StagingPipeline(StagingDevice& device, size_t chunk_bytes, int rank, Waits waits);
+  // The device outlives this and has bytes_for(`lanes`, `chunk_bytes`).
+  StagingPipeline(StagingDevice& device, size_t lanes, size_t chunk_bytes, int rank, Waits waits);
 
   // ---- For the thread that makes calls.
 
@@ -54,14 +56,14 @@ class StagingPipeline {
   // perform(). Throws what the device throws; the GPU waits for ever then, unless give_up() is called.
   void enqueue(const StagedCall& call);
 
-  // ---- For the thread that performs them.
+  // ---- For the threads that perform them, one for each lane.
 
-  // Performs chunk `i` on host memory. All ranks perform the same chunks in the same order.
+  // Performs chunk `i` on host memory. All ranks perform the same chunks by the same lanes in the same order.
   using Perform = std::function<void(size_t i, const void* input, void* output)>;
   // Throws if the communicator has failed: the GPU is not waited for any more.
   using Look = std::function<void()>;
-  // The CPU's part of a call, in the order of their numbers. Throws what `perform` and `look` throw.
-  void perform(const StagedCall& call, const Perform& perform, const Look& look);
+  // A lane's part of a call, after its part of the calls before. Throws what `perform` and `look` throw.
+  void perform(const StagedCall& call, size_t lane, const Perform& perform, const Look& look);
   // The GPU waits for nothing any more, now and later. What it copies out is undefined. Any thread.
   void give_up() noexcept;
 
@@ -69,14 +71,16 @@ class StagingPipeline {
   void enqueue_in(const StagedCall& call, size_t i);
   void enqueue_out(const StagedCall& call, size_t i);
   void multiply(const StagedCall& call, size_t i) const;
-  void await(const std::atomic<uint64_t>& counter, uint64_t chunk, const Look& look) const;
+  void await(const StagingCounter& counter, uint64_t chunk, const Look& look) const;
 
-  std::byte* slot_of(uint64_t chunk) const { return memory_ + chunk % kSlots * slot_bytes_; }
+  size_t lane_of(uint64_t chunk) const { return chunk % lanes_; }
+  std::byte* slot_of(uint64_t chunk) const { return memory_ + chunk % slots_ * slot_bytes_; }
   std::byte* input_of(uint64_t chunk) const { return slot_of(chunk); }
   std::byte* output_of(uint64_t chunk) const { return slot_of(chunk) + chunk_bytes_; }
   std::byte* scalar_of(uint64_t chunk) const { return slot_of(chunk) + 2 * chunk_bytes_; }
 
   StagingDevice& device_;
+  const size_t lanes_, slots_;
   const size_t chunk_bytes_;  // whole cache lines
   const size_t slot_bytes_;
   std::byte* const memory_;

@@ -78,7 +78,7 @@ CudaStaging::CudaStaging(int device, size_t bytes) : device_(device), bytes_(byt
 }
 
 CudaStaging::~CudaStaging() {
-  counters().performed.store(kAllChunks, std::memory_order_release);
+  for (StagingCounter& it : counters().performed) it.chunk.store(kAllChunks, std::memory_order_release);
   const RelaxedCapture relaxed;
   int before = -1;
   if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(device_) != cudaSuccess) {  // CUDA has shut down
@@ -96,7 +96,7 @@ std::span<std::byte> CudaStaging::memory() { return {pinned_.get() + sizeof(Stag
 
 StagingCounters& CudaStaging::counters() { return *reinterpret_cast<StagingCounters*>(pinned_.get()); }
 
-CUdeviceptr CudaStaging::address_of(const std::atomic<uint64_t>& counter) const {
+CUdeviceptr CudaStaging::address_of(const StagingCounter& counter) const {
   return mapped_ + static_cast<CUdeviceptr>(reinterpret_cast<const std::byte*>(&counter) - pinned_.get());
 }
 
@@ -132,21 +132,24 @@ void CudaStaging::copy_out(const std::byte* memory, void* buffer, const StagedRo
              "copying ", rows.total_bytes(), " bytes from host memory");
 }
 
-void CudaStaging::await(cudaStream_t stream, uint64_t chunk) const {
+void CudaStaging::await(cudaStream_t stream, const StagingCounter& counter, uint64_t chunk) const {
   const DeviceGuard guard(device_);
-  const CUdeviceptr performed = address_of(reinterpret_cast<const StagingCounters*>(pinned_.get())->performed);
-  check_driver(calls_->wait(stream, performed, chunk, CU_STREAM_WAIT_VALUE_GEQ),
+  check_driver(calls_->wait(stream, address_of(counter), chunk, CU_STREAM_WAIT_VALUE_GEQ),
                "waiting for the CPU's part of a call");
 }
 
-void CudaStaging::count(cudaStream_t stream, const std::atomic<uint64_t>& counter, uint64_t chunk) const {
+void CudaStaging::count(cudaStream_t stream, const StagingCounter& counter, uint64_t chunk) const {
   const DeviceGuard guard(device_);
   check_driver(calls_->write(stream, address_of(counter), chunk, CU_STREAM_WRITE_VALUE_DEFAULT),
                "telling the CPU of a copy");
 }
 
-void CudaStaging::await_before_in(uint64_t chunk) { await(streams_->in, chunk); }
-void CudaStaging::await_before_out(uint64_t chunk) { await(streams_->out, chunk); }
+void CudaStaging::await_before_in(size_t lane, uint64_t chunk) {
+  await(streams_->in, counters().performed[lane], chunk);
+}
+void CudaStaging::await_before_out(size_t lane, uint64_t chunk) {
+  await(streams_->out, counters().performed[lane], chunk);
+}
 void CudaStaging::count_in(uint64_t chunk) { count(streams_->in, counters().in, chunk); }
 void CudaStaging::count_out(uint64_t chunk) { count(streams_->out, counters().out, chunk); }
 

@@ -24,8 +24,8 @@ class CudaStaging final : public StagingDevice {
   void begin(void* stream) override;
   void copy_in(const void* buffer, std::byte* memory, const StagedRows& rows) override;
   void copy_out(const std::byte* memory, void* buffer, const StagedRows& rows) override;
-  void await_before_in(uint64_t chunk) override;
-  void await_before_out(uint64_t chunk) override;
+  void await_before_in(size_t lane, uint64_t chunk) override;
+  void await_before_out(size_t lane, uint64_t chunk) override;
   void count_in(uint64_t chunk) override;
   void count_out(uint64_t chunk) override;
   void end(void* stream) override;
@@ -37,9 +37,9 @@ class CudaStaging final : public StagingDevice {
   struct Calls;
 
   // The address by which the GPU reaches a counter.
-  CUdeviceptr address_of(const std::atomic<uint64_t>& counter) const;
-  void await(cudaStream_t stream, uint64_t chunk) const;
-  void count(cudaStream_t stream, const std::atomic<uint64_t>& counter, uint64_t chunk) const;
+  CUdeviceptr address_of(const StagingCounter& counter) const;
+  void await(cudaStream_t stream, const StagingCounter& counter, uint64_t chunk) const;
+  void count(cudaStream_t stream, const StagingCounter& counter, uint64_t chunk) const;
 
   const int device_;
   const size_t bytes_;

@@ -71,40 +71,45 @@ struct Case {
   std::vector<std::byte> input, output;
 };
 
-// A rank with its proxy.
+// A rank with a proxy for each lane.
 class Rank {
  public:
-  explicit Rank(size_t chunk_bytes)
-      : device(StagingPipeline::bytes_for(chunk_bytes)),
-        pipeline_(device, chunk_bytes, 0, {}),
-        proxy_(std::make_unique<Proxy>([this](std::exception_ptr error) {
-          error_ = std::move(error);
-          pipeline_.give_up();
-        })) {}
+  explicit Rank(size_t chunk_bytes, size_t lanes = 1)
+      : device(StagingPipeline::bytes_for(lanes, chunk_bytes)), pipeline_(device, lanes, chunk_bytes, 0, {}) {
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      proxies_.push_back(std::make_unique<Proxy>([this](std::exception_ptr error) {
+        const std::scoped_lock lock(mutex_);
+        if (!error_) error_ = std::move(error);
+        end();
+      }));
+    }
+  }
 
   void call(Case& it, FakeStream& stream, const StagingPipeline::Perform& perform) {
     device.begin(&stream);
     pipeline_.number(it.call);
-    proxy_->add([this, &it, perform] {
-      pipeline_.perform(it.call, perform, [this] {
-        if (is_aborted) throw std::runtime_error("aborted");
-      });
-    });
+    const auto look = [this] {
+      if (is_aborted) throw std::runtime_error("aborted");
+    };
+    for (size_t lane = 0; lane < proxies_.size(); ++lane) {
+      proxies_[lane]->add([=, this, &it] { pipeline_.perform(it.call, lane, perform, look); });
+    }
     try {
       pipeline_.enqueue(it.call);
       device.end(&stream);
     } catch (...) {
-      is_aborted = true;
-      pipeline_.give_up();
+      end();
       throw;
     }
   }
   void call(Case& it, FakeStream& stream) {
     call(it, stream, [&it](size_t i, const void* in, void* out) { it.perform(i, in, out); });
   }
-  void drain() { proxy_->drain(); }
+  void drain() {
+    for (const auto& proxy : proxies_) proxy->drain();
+  }
   std::string error() {
-    proxy_->drain();
+    drain();
     try {
       if (error_) std::rethrow_exception(error_);
     } catch (const std::exception& it) {
@@ -117,9 +122,15 @@ class Rank {
   std::atomic<bool> is_aborted = false;
 
  private:
+  void end() {
+    is_aborted = true;
+    pipeline_.give_up();
+  }
+
   StagingPipeline pipeline_;
+  std::mutex mutex_;
   std::exception_ptr error_;
-  std::unique_ptr<Proxy> proxy_;
+  std::vector<std::unique_ptr<Proxy>> proxies_;
 };
 
 Call random_call(test::Random& random, int ranks) {
@@ -138,7 +149,7 @@ TEST(StagingPipeline, MovesEveryElementOfManyCallsOnTwoStreams) {
     const int ranks = 1 + static_cast<int>(random() % 4), rank = static_cast<int>(random() % ranks);
     const size_t chunk_bytes = 1024 + random() % 20'000;
     std::deque<Case> cases;
-    Rank own(chunk_bytes);
+    Rank own(chunk_bytes, 1 + random() % 4);
     FakeStream streams[2];
     for (uint64_t number = 0; number < 30; ++number) {
       Case& it = cases.emplace_back(random_call(random, ranks), ranks, rank, number, chunk_bytes);
@@ -166,9 +177,27 @@ TEST(StagingPipeline, CopiesTheNextChunksInWhileOneIsPerformed) {
   Rank own(chunk_bytes);
   FakeStream stream;
   own.call(it, stream, [&](size_t i, const void* in, void* out) {
-    const size_t ahead = std::min(chunks, i + StagingPipeline::kSlots);
-    while (own.device.counters().in < ahead) ::usleep(20);
-    EXPECT_EQ(own.device.counters().in, ahead);  // the slot after that is in use
+    const size_t ahead = std::min(chunks, i + StagingPipeline::slots_for(1));
+    while (own.device.counters().in.chunk < ahead) ::usleep(20);
+    EXPECT_EQ(own.device.counters().in.chunk, ahead);  // the slot after that is in use
+    it.perform(i, in, out);
+  });
+  stream.finish();
+  EXPECT_EQ(own.error(), "");
+  EXPECT_EQ(it.wrong(), 0u);
+}
+
+// Each lane waits in its chunk until the other one is in the next.
+TEST(StagingPipeline, LanesPerformChunksAtTheSameTime) {
+  const size_t chunk_bytes = 1024;
+  Case it({Collective::kAllReduce, DataType::kUint8, ReduceOp::kSum, 0, 2 * chunk_bytes}, 2, 0, 1, chunk_bytes);
+  it.fill();
+  Rank own(chunk_bytes, 2);
+  FakeStream stream;
+  std::atomic<int> under_way = 0;
+  own.call(it, stream, [&](size_t i, const void* in, void* out) {
+    ++under_way;
+    while (under_way < 2) ::usleep(20);
     it.perform(i, in, out);
   });
   stream.finish();
@@ -189,15 +218,15 @@ TEST(StagingPipeline, MultipliesByScalarsOfTheHostAndOfTheDevice) {
     call.scalar = make_scalar(DataType::kFloat32, 3.0);
     if (on_device) *call.scalar = {DataType::kFloat32, {}, &factor};
     for (size_t i = 0; i < count; ++i) input[i] = static_cast<float>(i);
-    FakeStaging device(StagingPipeline::bytes_for(chunk_bytes));
-    StagingPipeline pipeline(device, chunk_bytes, 0, {});
+    FakeStaging device(StagingPipeline::bytes_for(1, chunk_bytes));
+    StagingPipeline pipeline(device, 1, chunk_bytes, 0, {});
     FakeStream stream;
     device.begin(&stream);
     pipeline.number(call);
     pipeline.enqueue(call);
     device.end(&stream);
     pipeline.perform(
-        call, [&](size_t i, const void* in, void* out) { std::memcpy(out, in, call.chunks.input(i).total_bytes()); },
+        call, 0, [&](size_t i, const void* in, void* out) { std::memcpy(out, in, call.chunks.input(i).total_bytes()); },
         [] {});
     stream.finish();
     for (size_t i = 0; i < count; ++i) ASSERT_EQ(output[i], 3 * input[i]) << i << (on_device ? ", on device" : "");
@@ -227,7 +256,7 @@ Case long_case(uint64_t number) {
 
 TEST(StagingPipeline, AFailureInAnyChunkLetsStreamsGoOn) {
   for (size_t failing = 0; failing < kChunks; ++failing) {
-    Rank own(kChunk);
+    Rank own(kChunk, 1 + failing % 3);
     Case first = long_case(1), second = long_case(2);
     first.fill();
     second.fill();
