@@ -17,11 +17,11 @@
 #include "api/device_backend.hpp"
 #include "api/given_plan.hpp"
 #include "api/handshake.hpp"
+#include "api/lanes.hpp"
 #include "api/live_machine.hpp"
 #include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
-#include "api/split.hpp"
 #include "api/staged_backend.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -326,15 +326,8 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 
 void Communicator::add_lanes(int device) {
   if (device == kNoDevice || hosts().are_one()) return;
-  SplitRequest everybody{.color = 0, .key = rank(), .settings = settings()};
-  everybody.settings.log_level = std::min(LogLevel::kWarn, settings().log_level);
-  std::vector<Communicator> lanes;
-  for (int lane = 0; lane < settings().staging_lanes; ++lane) lanes.push_back(*split(*this, everybody));
-  StepResult own;
-  try_step(own, join("rank ", rank()), [&] { impl_->stage_on(device, std::move(lanes)); });
-  std::vector<StepResult> all(static_cast<size_t>(size()));
-  all_gather(&own, all.data(), sizeof own, DataType::kUint8);  // no call before every rank is ready for it
-  throw_first_failure(all);
+  std::vector<Communicator> lanes = make_lanes(*this);
+  on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes)); });
 }
 
 int Communicator::rank() const { return held(impl_).rank; }
@@ -348,40 +341,6 @@ size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->d
 
 uint64_t Communicator::zero_copy_calls() const { return held(impl_).device ? impl_->device->zero_copy_calls() : 0; }
 size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_->device->mapped_buffers() : 0; }
-
-void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
-  run({Collective::kAllReduce, type, op, 0, count}, input, output);
-}
-
-void Communicator::reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op, int root) {
-  run({Collective::kReduce, type, op, root, count}, input, output);
-}
-
-void Communicator::broadcast(const void* input, void* output, size_t count, DataType type, int root) {
-  run({Collective::kBroadcast, type, ReduceOp::kSum, root, count}, input, output);
-}
-
-void Communicator::reduce_scatter(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
-  run({Collective::kReduceScatter, type, op, 0, count}, input, output);
-}
-
-void Communicator::all_gather(const void* input, void* output, size_t count, DataType type) {
-  run({Collective::kAllGather, type, ReduceOp::kSum, 0, count}, input, output);
-}
-
-void Communicator::gather(const void* input, void* output, size_t count, DataType type, int root) {
-  run({Collective::kGather, type, ReduceOp::kSum, root, count}, input, output);
-}
-
-void Communicator::scatter(const void* input, void* output, size_t count, DataType type, int root) {
-  run({Collective::kScatter, type, ReduceOp::kSum, root, count}, input, output);
-}
-
-void Communicator::all_to_all(const void* input, void* output, size_t count, DataType type) {
-  run({Collective::kAllToAll, type, ReduceOp::kSum, 0, count}, input, output);
-}
-
-void Communicator::barrier() { run({}, nullptr, nullptr); }
 
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
