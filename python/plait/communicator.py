@@ -169,7 +169,14 @@ class Communicator:
         return self._run("all_to_all", array, out, dtype, "sum", 0, stream)
 
     def all_gather_v(
-        self, array: Any, counts: Any, *, displacements: Any = None, out: Any = None, dtype: Any = None
+        self,
+        array: Any,
+        counts: Any,
+        *,
+        displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """As all_gather, but rank r gives `counts[r]` rows, along the first axis. All ranks give the same counts.
 
@@ -180,17 +187,25 @@ class Communicator:
         This and the other methods that end in _v need at least one axis. Counts may be 0. Rows of one rank never
         overlap those of another in an output. Raises Mismatch, on all ranks, where ranks count differently.
         """
-        return self._by_counts("all_gather", array, out, dtype, receives=(counts, displacements))
+        return self._by_counts("all_gather", array, out, dtype, receives=(counts, displacements), stream=stream)
 
     def reduce_scatter_v(
-        self, array: Any, counts: Any, op: Op = "sum", *, displacements: Any = None, out: Any = None, dtype: Any = None
+        self,
+        array: Any,
+        counts: Any,
+        op: Op = "sum",
+        *,
+        displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """As reduce_scatter, but rank r gets `counts[r]` rows of the result. All ranks give the same counts.
 
         Shapes: array (n, …) with n the sum of the counts, out (counts[r], …). `displacements[r]` is the row of `array`
         at which those for rank r begin. Gives `out`. In place: `out` is where its rows are in `array`.
         """
-        return self._by_counts("reduce_scatter", array, out, dtype, op=op, sends=(counts, displacements))
+        return self._by_counts("reduce_scatter", array, out, dtype, op=op, sends=(counts, displacements), stream=stream)
 
     def gather_v(
         self,
@@ -201,13 +216,14 @@ class Communicator:
         displacements: Any = None,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """As all_gather_v, but only rank `root` gets the arrays; the others get None.
 
         Shapes: array (n, …) with any n, which is `counts[r]` of the root. `counts`, `displacements` and `out` of other
         ranks are not looked at.
         """
-        return self._by_counts("gather", array, out, dtype, root=root, receives=(counts, displacements))
+        return self._by_counts("gather", array, out, dtype, root=root, receives=(counts, displacements), stream=stream)
 
     def scatter_v(
         self,
@@ -218,6 +234,7 @@ class Communicator:
         displacements: Any = None,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Rank r gets `counts[r]` rows of the array of rank `root`, along the first axis.
 
@@ -225,7 +242,7 @@ class Communicator:
         at which those for rank r begin. Gives `out`, which all ranks but the root must give: its rows say how many
         come. `array`, `counts` and `displacements` of other ranks than the root are not looked at.
         """
-        return self._by_counts("scatter", array, out, dtype, root=root, sends=(counts, displacements))
+        return self._by_counts("scatter", array, out, dtype, root=root, sends=(counts, displacements), stream=stream)
 
     def all_to_all_v(
         self,
@@ -237,6 +254,7 @@ class Communicator:
         receive_displacements: Any = None,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Gives `send_counts[r]` rows to each rank r, and gets `receive_counts[r]` rows from it.
 
@@ -246,7 +264,7 @@ class Communicator:
         both. Gives `out`. In place: `out=array` with equal counts and displacements; the array is copied first.
         """
         sends, receives = (send_counts, send_displacements), (receive_counts, receive_displacements)
-        return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives)
+        return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives, stream=stream)
 
     def _by_counts(
         self,
@@ -259,10 +277,25 @@ class Communicator:
         root: int = 0,
         sends: tuple[Any, Any] = (None, None),
         receives: tuple[Any, Any] = (None, None),
+        stream: Any = None,
     ) -> Any:
-        if self._device is not None:
-            raise InvalidArgument(f"{collective}_v: not on GPUs; use exchange() with a part of the array for each rank")
-        return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
+        if self._device is None:
+            if stream is not None:
+                raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
+            return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
+        from . import by_messages
+
+        if dtype is not None:
+            raise InvalidArgument(
+                "dtype: not with counts on GPUs; pass an array of that type, such as tensor.view(dtype)"
+            )
+        call = by_messages.Call(collective, op or "sum", root, sends, receives)
+        if stream is None:
+            return by_messages.run(self, call, array, out, None)
+        given = array if array is not None else out
+        return streams.call_on(
+            streams.handle_of(stream), given, lambda handle: by_messages.run(self, call, array, out, handle)
+        )
 
     def _run(self, collective: str, array: Any, out: Any, dtype: Any, op: Op, root: int, stream: Any) -> Any:
         if self._device is None and stream is None:

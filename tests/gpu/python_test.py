@@ -178,10 +178,14 @@ def check_torch(comm: plait.Communicator) -> None:
             assert words in str(error), error
         else:
             raise AssertionError(f"{words}: not refused")
-    try:
-        comm.all_gather_v(mine, [5] * size)
-    except plait.InvalidArgument as error:
-        assert "not on GPUs" in str(error)
+    counts = list(range(size))
+    rows = torch.full((rank, 3), float(rank), device=device)
+    whole = comm.all_gather_v(rows, counts)
+    assert [float(it) for it in whole[:, 0]] == [float(it) for it in range(size) for _ in range(it)]
+    assert bool((comm.reduce_scatter_v(whole, counts) == rank * size).all())
+    sends, receives = [rank] * size, counts
+    mixed = comm.all_to_all_v(torch.full((rank * size,), float(rank), device=device), sends, receives)
+    assert mixed.tolist() == whole[:, 0].tolist()
     comm.barrier()
 
 
