@@ -29,6 +29,7 @@ ORDER = (
     "runtime/host",
     # The rooms of runtime/cuda.
     "runtime/cuda/driver",
+    "runtime/cuda/staging",
     "runtime/cuda/memory",
     "runtime/cuda/lowering",
     "runtime/cuda/device",

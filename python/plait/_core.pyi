@@ -15,6 +15,8 @@ class Settings:
         timeout_seconds: float = ...,
         bootstrap_timeout_seconds: float = ...,
         scratch_bytes: int = ...,
+        staging_bytes: int = ...,
+        staging_lanes: int = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -34,6 +36,8 @@ class Settings:
         timeout_seconds: float = ...,
         bootstrap_timeout_seconds: float = ...,
         scratch_bytes: int = ...,
+        staging_bytes: int = ...,
+        staging_lanes: int = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -60,6 +64,14 @@ class Settings:
     def scratch_bytes(self) -> int: ...
     @scratch_bytes.setter
     def scratch_bytes(self, value: int, /) -> None: ...
+    @property
+    def staging_bytes(self) -> int: ...
+    @staging_bytes.setter
+    def staging_bytes(self, value: int, /) -> None: ...
+    @property
+    def staging_lanes(self) -> int: ...
+    @staging_lanes.setter
+    def staging_lanes(self, value: int, /) -> None: ...
     @property
     def host_id(self) -> str: ...
     @host_id.setter

@@ -17,10 +17,12 @@
 #include "api/device_backend.hpp"
 #include "api/given_plan.hpp"
 #include "api/handshake.hpp"
+#include "api/lanes.hpp"
 #include "api/live_machine.hpp"
 #include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
 #include "api/plan_limits.hpp"
+#include "api/staged_backend.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "plan/one_node.hpp"
@@ -74,6 +76,7 @@ struct Communicator::Impl {
         hosts(all_hosts),
         shared_bytes(segment->shape().total_bytes()),
         limits(limits_for(segment->shape(), all_hosts)),
+        is_crowded(crowded),
         shared(segment),
         host(std::move(segment), own_rank, std::move(peers),
              {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)},
@@ -89,6 +92,8 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
+  // Calls on the GPU go through host memory, and are performed by `lanes`.
+  void stage_on(int ordinal, std::vector<Communicator> lanes);
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
@@ -106,11 +111,13 @@ struct Communicator::Impl {
   const Hosts hosts;
   const size_t shared_bytes;
   const BindLimits limits;
+  const bool is_crowded;
   const std::shared_ptr<Segment> shared;
   std::unique_ptr<Control> control;  // none where all ranks are on one host
   HostRank host;
   Products products;
-  std::unique_ptr<DeviceBackend> device;  // none where buffers are in host memory only
+  std::unique_ptr<DeviceCalls> staged_calls;  // until there are lanes
+  std::unique_ptr<DeviceBackend> device;      // none where buffers are in host memory only
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
@@ -136,7 +143,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   check_equal_settings(all);
   for (const Handshake& it : all) throw_failure(it.memory);
 
-  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings, device != kNoDevice);
+  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings);
   std::optional<Bootstrap> apart;
   if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
   Bootstrap& on_host = apart ? *apart : bootstrap;
@@ -151,16 +158,24 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
         std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     if (device != kNoDevice) DeviceBackend::check_device(device);
+    if (device != kNoDevice && !hosts.are_one()) {
+      impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
+    }
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   throw_first_failure(bootstrap.all_gather(joined));
-  if (device != kNoDevice) {
+  if (device != kNoDevice && hosts.are_one()) {
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
   impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
   return impl;
+}
+
+void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes) {
+  const StagingHost on_host{tuner, hosts, limits, {settings.wait_policy, is_crowded}};
+  device = std::make_unique<StagedBackend>(ordinal, std::move(lanes), on_host, settings, std::move(staged_calls), size);
 }
 
 DeviceBackend& Communicator::Impl::device_backend() const {
@@ -173,7 +188,8 @@ DeviceBackend& Communicator::Impl::device_backend() const {
 
 void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (tuner.knows(plan->fingerprint())) return;
-  check_given(*plan, size, device ? gpu_plan_limits() : host_plan_limits(settings), device != nullptr);
+  const bool on_host = !device || device->runs_plans_on_host();
+  check_given(*plan, size, device ? device->plan_limits(settings) : host_plan_limits(settings), !on_host);
   if (device) device->give(plan);
   if (!tuner.give(std::move(plan))) return;
   bound.clear();
@@ -293,6 +309,7 @@ Communicator Communicator::create(RendezvousPoint point, int size, const Setting
   settings.check();
   const BootstrapOptions options = bootstrap_options(settings, 0, interrupt_check);
   Communicator made(Impl::join_ranks(Bootstrap::lead(std::move(point), size, options), settings, device));
+  made.add_lanes(device);
   made.set_interrupt_check(std::move(interrupt_check));
   return made;
 }
@@ -302,8 +319,15 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
   settings.check();
   const BootstrapOptions options = bootstrap_options(settings, rank, interrupt_check);
   Communicator made(Impl::join_ranks(Bootstrap::create(id, rank, size, options), settings, device));
+  made.add_lanes(device);
   made.set_interrupt_check(std::move(interrupt_check));
   return made;
+}
+
+void Communicator::add_lanes(int device) {
+  if (device == kNoDevice || hosts().are_one()) return;
+  std::vector<Communicator> lanes = make_lanes(*this);
+  on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes)); });
 }
 
 int Communicator::rank() const { return held(impl_).rank; }
@@ -317,40 +341,6 @@ size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->d
 
 uint64_t Communicator::zero_copy_calls() const { return held(impl_).device ? impl_->device->zero_copy_calls() : 0; }
 size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_->device->mapped_buffers() : 0; }
-
-void Communicator::all_reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
-  run({Collective::kAllReduce, type, op, 0, count}, input, output);
-}
-
-void Communicator::reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op, int root) {
-  run({Collective::kReduce, type, op, root, count}, input, output);
-}
-
-void Communicator::broadcast(const void* input, void* output, size_t count, DataType type, int root) {
-  run({Collective::kBroadcast, type, ReduceOp::kSum, root, count}, input, output);
-}
-
-void Communicator::reduce_scatter(const void* input, void* output, size_t count, DataType type, ReduceOp op) {
-  run({Collective::kReduceScatter, type, op, 0, count}, input, output);
-}
-
-void Communicator::all_gather(const void* input, void* output, size_t count, DataType type) {
-  run({Collective::kAllGather, type, ReduceOp::kSum, 0, count}, input, output);
-}
-
-void Communicator::gather(const void* input, void* output, size_t count, DataType type, int root) {
-  run({Collective::kGather, type, ReduceOp::kSum, root, count}, input, output);
-}
-
-void Communicator::scatter(const void* input, void* output, size_t count, DataType type, int root) {
-  run({Collective::kScatter, type, ReduceOp::kSum, root, count}, input, output);
-}
-
-void Communicator::all_to_all(const void* input, void* output, size_t count, DataType type) {
-  run({Collective::kAllToAll, type, ReduceOp::kSum, 0, count}, input, output);
-}
-
-void Communicator::barrier() { run({}, nullptr, nullptr); }
 
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
@@ -462,6 +452,7 @@ void Communicator::close() {
   finish();
   impl_->host.close();
   if (impl_->control) impl_->control->leave();
+  if (impl_->device) impl_->device->close();
 }
 
 std::optional<Error> Communicator::async_error() const {
@@ -487,6 +478,8 @@ std::string Communicator::reason_for(const Call& call) {
 }
 
 std::string Communicator::launch_for(const Call& call) { return held(impl_).device_backend().launch_for(call); }
+
+void Communicator::abort(const Error& failure) { held(impl_).host.abort(failure.code(), failure.what()); }
 
 void Communicator::abort(const std::string& reason) {
   held(impl_).host.abort(ErrorCode::kPeerFailed, join("rank ", impl_->rank, " aborted: ", reason));

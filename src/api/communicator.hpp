@@ -29,11 +29,11 @@ class Hosts;
 // The `device` of a rank whose buffers are in host memory only.
 inline constexpr int kNoDevice = -1;
 
-// Collectives over ranks of one host or, with buffers in host memory, of several. All ranks make the same calls in the
-// same order, each rank from one thread at a time. Counts are elements. Buffers may have any alignment (on GPUs, that
-// of their elements). Input and output are either apart or exactly in place: equal, but input = output + rank * count
-// for all_gather and gather, and output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part
-// like any other. Results are equal bit for bit on all ranks and from run to run.
+// Collectives over ranks of one host or of several. All ranks make the same calls in the same order, each rank from one
+// thread at a time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements). Input and
+// output are either apart or exactly in place: equal, but input = output + rank * count for all_gather and gather, and
+// output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part like any other. Results are
+// equal bit for bit on all ranks and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
 // ranks, and every later call throws the same again.
@@ -136,12 +136,12 @@ class Communicator {
 
   // run() on memory of this rank's GPU, in the order of `stream` (a cudaStream_t of that GPU; null: the default
   // stream). Returns when the call is enqueued. Long zero-copy calls may wait a little for other ranks first
-  // (docs/gpu/zero_copy.md). CUDA graphs can capture it. Errors on the GPU show in async_error() and in the next call.
-  // Calls of one communicator on several streams run one after the other. Any thread may call it, one at a time. A
-  // scalar on the GPU is read when the call runs.
+  // (docs/gpu/zero_copy.md). CUDA graphs can capture it, unless ranks are on several hosts. Errors on the GPU show in
+  // async_error() and in the next call. Calls of one communicator on several streams run one after the other. Any
+  // thread may call it, one at a time. A scalar on the GPU is read when the call runs.
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
-  // exchange() on memory of this rank's GPU, as enqueue(). With several streams, it begins when all have come to it,
-  // and all go on when it is done.
+  // exchange() on memory of this rank's GPU, as enqueue(), with ranks of one host. With several streams, it begins when
+  // all have come to it, and all go on when it is done.
   void enqueue_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams);
   // The same two in steps, for one thread that makes calls of several ranks. They return true if the call is enqueued.
   // Otherwise call advance() until it returns true or throws, and leave all arguments in place until then. All ranks of
@@ -175,6 +175,8 @@ class Communicator {
 
   // Ends the calls of all ranks, now and later, with an error. Any thread may call it.
   void abort(const std::string& reason);
+  // The same with the failure of another communicator, for calls on host memory.
+  void abort(const Error& failure);
 
   // Calls `check` some 20 times a second while this rank waits for others, so that interpreters hear Ctrl-C. An
   // exception of `check` ends the call here, and the communicator for all ranks.
@@ -197,6 +199,8 @@ class Communicator {
   explicit Communicator(std::unique_ptr<Impl> impl);
 
   static std::vector<Communicator> in_process(int size, const Settings& settings, bool beside_gpus);
+  // Makes it ready for calls on GPUs of several hosts, where it has them. Collective.
+  void add_lanes(int device);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -13,6 +13,7 @@
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
+#include "runtime/cuda/staging/cuda_staging.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait {
@@ -108,6 +109,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   }
 
   Tuner& tuner() override { return *tuner_; }
+  PlanLimits plan_limits(const Settings&) const override { return gpu_plan_limits(); }
 
   void give(std::shared_ptr<const VerifiedPlan> plan) override {
     if (tuner_->give(std::move(plan))) ready_.clear();
@@ -292,6 +294,10 @@ auto where_possible(const Logger& log, const Settings& settings, const Make& mak
 }  // namespace
 
 void DeviceBackend::check_device(int device) { CudaRank::check_device(device); }
+
+std::unique_ptr<StagingDevice> DeviceBackend::staging_device(int device, size_t bytes) {
+  return std::make_unique<CudaStaging>(device, bytes);
+}
 
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int device, const Settings& settings,
                                                      std::shared_ptr<Segment> segment, Peers peers,

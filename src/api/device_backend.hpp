@@ -15,6 +15,7 @@
 #include "runtime/host/device_calls.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
+#include "runtime/staging_device.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait {
@@ -32,6 +33,10 @@ class DeviceBackend {
                                                                 const std::shared_ptr<Segment>& segment,
                                                                 const AgreedTopology& topology);
 
+  // The device for calls over several hosts, with so many bytes of pinned host memory. Throws as check_device() does,
+  // and kResources where there is not so much memory.
+  static std::unique_ptr<StagingDevice> staging_device(int device, size_t bytes);
+
   virtual ~DeviceBackend() = default;
   // `scalar`: this rank's input is multiplied by it before the sum; may be null. If they return false, the call needs
   // more steps: see Communicator::start_enqueue().
@@ -39,12 +44,17 @@ class DeviceBackend {
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
   virtual Tuner& tuner() = 0;
+  // What a plan must keep to that the caller gives, and whether it runs on host memory.
+  virtual PlanLimits plan_limits(const Settings& settings) const = 0;
+  virtual bool runs_plans_on_host() const { return false; }
   // See Communicator::give().
   virtual void give(std::shared_ptr<const VerifiedPlan> plan) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   virtual std::string launch_for(const Call& call) = 0;
   // Waits until the GPU is done with all calls, except those of graphs. Throws kSystem if the GPU has failed.
   virtual void finish() = 0;
+  // Leaves, after finish(); no call follows. Throws as Communicator::close().
+  virtual void close() {}
   // Copies what kernels reported so far into the failure record. Any thread may call it.
   virtual void poll_reports() = 0;
   // Ends kernels that wait; the failure record says why.

@@ -31,6 +31,8 @@ Handshake introduce(const Settings& settings, bool has_device) {
   check_length("PLAIT_TOPOLOGY", settings.topology, sizeof(own.topology) - 1);
   own.has_device = has_device;
   own.scratch_bytes = settings.scratch_bytes;
+  own.staging_bytes = settings.staging_bytes;
+  own.staging_lanes = settings.staging_lanes;
   own.max_sms = settings.max_sms;
   own.cores = own_cores();
   own.machine = std::hash<std::string>{}(own_boot_id());
@@ -51,6 +53,8 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     };
     check("the number of bytes of scratch (PLAIT_SCRATCH_KIB, or of the config)", all[rank].scratch_bytes,
           all[0].scratch_bytes);
+    check("the number of bytes of a chunk (PLAIT_STAGING_KIB)", all[rank].staging_bytes, all[0].staging_bytes);
+    check("PLAIT_STAGING_LANES", all[rank].staging_lanes, all[0].staging_lanes);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
     check("PLAIT_TOPOLOGY", std::string(all[rank].topology), std::string(all[0].topology));
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));

@@ -38,14 +38,8 @@ std::vector<std::string> ucx_libraries(const Settings& settings) {
 
 }  // namespace
 
-std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
-                                              bool has_device) {
+std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings) {
   if (hosts.are_one()) return nullptr;
-  if (has_device) {
-    fail(ErrorCode::kInvalidArgument, "the ranks of this communicator are on ", list_hosts(hosts),
-         ", and calls on GPUs are for ranks of one host; make the communicator without devices, or start all ranks on "
-         "one host and with one PLAIT_HOST_ID");
-  }
   std::unique_ptr<Transport> transport;
   StepResult opened;
   try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"),

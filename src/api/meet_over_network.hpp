@@ -16,10 +16,9 @@
 namespace plait {
 
 // Opens a transport on every rank and exchanges their addresses. Collective over the ranks of `bootstrap`. Throws on
-// all ranks alike, with the hosts that they are on: kResources where a rank has no UCX, with how to get it, and
-// kInvalidArgument if they have GPUs, which this version serves on one host only. Null, and nothing done, on one host.
-std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
-                                              bool has_device);
+// all ranks alike, with the hosts that they are on: kResources where a rank has no UCX, with how to get it. Null, and
+// nothing done, on one host.
+std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings);
 
 // Keeps the connections of `bootstrap`, after its last use, for failures and departures. Collective. Null on one host.
 // `segment` is the memory of this rank's host.

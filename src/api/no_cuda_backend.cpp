@@ -16,6 +16,8 @@ namespace {
 
 void DeviceBackend::check_device(int) { refuse(); }
 
+std::unique_ptr<StagingDevice> DeviceBackend::staging_device(int, size_t) { refuse(); }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers,
                                                      const AgreedTopology&) {
   refuse();

@@ -16,6 +16,9 @@ constexpr std::string_view kPrefix = "PLAIT_";
 constexpr double kMostSeconds = 7 * 24 * 3600;
 constexpr size_t kMostHostIdLetters = 64;
 constexpr size_t kLeastScratchKib = 64;
+constexpr size_t kLeastStagingKib = 64;
+constexpr size_t kMostStagingKib = 1024 * 1024;
+constexpr int kMostStagingLanes = 8;
 constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
 
 // One variable: `read` stores a value and says whether it was good; `show` writes one as `read` would take it.
@@ -69,6 +72,20 @@ bool read_scratch(std::string_view text, Settings& settings) {
   return true;
 }
 
+bool read_staging(std::string_view text, Settings& settings) {
+  size_t kib = 0;
+  if (!read_number(text, kib) || kib < kLeastStagingKib || kib > kMostStagingKib) return false;
+  settings.staging_bytes = kib * 1024;
+  return true;
+}
+
+bool read_lanes(std::string_view text, Settings& settings) {
+  int lanes = 0;
+  if (!read_number(text, lanes) || lanes < 1 || lanes > kMostStagingLanes) return false;
+  settings.staging_lanes = lanes;
+  return true;
+}
+
 bool read_max_sms(std::string_view text, Settings& settings) {
   int sms = 0;
   if (!read_number(text, sms) || !is_max_sms(sms)) return false;
@@ -103,6 +120,12 @@ constexpr Setting kSettings[] = {
     {"PLAIT_SCRATCH_KIB", "a whole number of KiB from 64 to 67108864", read_scratch,
      [](const Settings& settings) { return join(settings.scratch_bytes / 1024); },
      "staging memory of one rank, in KiB; the same on all ranks"},
+    {"PLAIT_STAGING_KIB", "a whole number of KiB from 64 to 1048576", read_staging,
+     [](const Settings& settings) { return join(settings.staging_bytes / 1024); },
+     "the longest chunk that calls on GPUs of several hosts stage in host memory, in KiB; the same on all ranks"},
+    {"PLAIT_STAGING_LANES", "a whole number from 1 to 8", read_lanes,
+     [](const Settings& settings) { return join(settings.staging_lanes); },
+     "threads of a rank that perform such chunks, each with connections of its own; the same on all ranks"},
     {"PLAIT_HOST_ID", "a text of at most 64 letters",
      [](std::string_view text, Settings& settings) {
        settings.host_id = text;
@@ -278,6 +301,13 @@ void Settings::check() const {
   constexpr size_t kLeast = 1024, kMost = size_t{1} << 48;
   if (scratch_bytes < kLeast || scratch_bytes > kMost) {
     fail(ErrorCode::kInvalidArgument, "scratch_bytes is ", scratch_bytes, "; expected ", kLeast, " to ", kMost);
+  }
+  constexpr size_t kMostStaging = kMostStagingKib * 1024;
+  if (staging_bytes < kLeast || staging_bytes > kMostStaging) {
+    fail(ErrorCode::kInvalidArgument, "staging_bytes is ", staging_bytes, "; expected ", kLeast, " to ", kMostStaging);
+  }
+  if (staging_lanes < 1 || staging_lanes > kMostStagingLanes) {
+    fail(ErrorCode::kInvalidArgument, "staging_lanes is ", staging_lanes, "; expected 1 to ", kMostStagingLanes);
   }
   if (!is_max_sms(max_sms)) fail(ErrorCode::kInvalidArgument, "max_sms is ", max_sms, "; expected ", kMaxSms);
 }

@@ -93,6 +93,8 @@ FIELDS = {
     "timeout_seconds": 3,
     "bootstrap_timeout_seconds": np.float32(2.5),
     "scratch_bytes": np.int64(1 << 20),
+    "staging_bytes": 1 << 20,
+    "staging_lanes": 3,
     "host_id": "here",
     "ucx_library": "libucp.so.0",
     "socket_interfaces": "=eth0",

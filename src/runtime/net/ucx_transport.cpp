@@ -143,9 +143,10 @@ void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, 
     return;
   }
   ucp_request_param_t params = {};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   params.cb.send = on_sent;
   params.user_data = &request;
+  params.memory_type = UCS_MEMORY_TYPE_HOST;  // or UCX asks CUDA about each buffer, where there is one
   request.state = NetRequest::State::kPending;
   request.owner = this;
   if (std::ranges::find(unflushed_, &to) == unflushed_.end()) unflushed_.push_back(&to);
@@ -156,9 +157,11 @@ void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& r
   ucp_request_param_t params = {};
   // The function is always called, perhaps before this returns. A receive that is over at once without it would not
   // tell how long its message was (seen with UCX 1.13).
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
+                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   params.cb.recv = on_received;
   params.user_data = &request;
+  params.memory_type = UCS_MEMORY_TYPE_HOST;
   request.state = NetRequest::State::kPending;
   request.owner = this;
   started(ucx_.tag_recv_nbx(worker_, data, bytes, tag, kWholeTag, &params), request);

@@ -1,0 +1,43 @@
+// Makes lanes.
+#include "api/lanes.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "api/cores.hpp"
+#include "api/split.hpp"
+#include "runtime/collective_step.hpp"
+#include "runtime/hosts.hpp"
+
+namespace plait {
+namespace {
+
+bool has_core_for_each(const Communicator& of) {
+  const cpu_set_t cores = own_cores();
+  const auto ranks = static_cast<int>(of.hosts().ranks_of(of.hosts().node_of(of.rank())).size());
+  return ranks * of.settings().staging_lanes <= CPU_COUNT(&cores);
+}
+
+}  // namespace
+
+std::vector<Communicator> make_lanes(Communicator& of) {
+  SplitRequest everybody{.color = 0, .key = of.rank(), .settings = of.settings()};
+  Settings& settings = everybody.settings;
+  settings.log_level = std::min(LogLevel::kWarn, settings.log_level);
+  // A thread that spins would keep others from its core.
+  if (settings.wait_policy == WaitPolicy::kAuto && !has_core_for_each(of)) settings.wait_policy = WaitPolicy::kYield;
+  std::vector<Communicator> lanes;
+  for (int lane = 0; lane < settings.staging_lanes; ++lane) lanes.push_back(std::move(*split(of, everybody)));
+  return lanes;
+}
+
+void on_every_rank(Communicator& communicator, const std::function<void()>& step) {
+  StepResult own;
+  try_step(own, join("rank ", communicator.rank()), step);
+  std::vector<StepResult> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&own, all.data(), sizeof own, DataType::kUint8);
+  throw_first_failure(all);
+}
+
+}  // namespace plait

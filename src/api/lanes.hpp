@@ -1,0 +1,18 @@
+// The communicators that perform the chunks of calls on GPUs of several hosts.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "api/communicator.hpp"
+
+namespace plait {
+
+// As many as the settings say, with the ranks of `of`, without GPUs. Collective, before `of` has a GPU. Throws as
+// Communicator::create().
+std::vector<Communicator> make_lanes(Communicator& of);
+
+// Does a step on every rank; if it throws on one, this throws on all, with the rank that it failed on. Collective.
+void on_every_rank(Communicator& communicator, const std::function<void()>& step);
+
+}  // namespace plait

@@ -1,0 +1,91 @@
+// A communicator's end on a GPU where its ranks are on several hosts: calls are staged in host memory, and performed
+// there like calls on host memory.
+//
+// Its lanes are communicators of the same ranks, without GPUs. Each performs every n-th chunk, so that one chunk is on
+// the network while another is combined.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/call_cache.hpp"
+#include "api/communicator.hpp"
+#include "api/device_backend.hpp"
+#include "runtime/bound_plan.hpp"
+#include "runtime/host/device_calls.hpp"
+#include "runtime/host/proxy.hpp"
+#include "runtime/host/staging_pipeline.hpp"
+#include "runtime/staging_device.hpp"
+
+namespace plait {
+
+// What a rank has for calls on host memory, to find out what the lanes will do.
+struct StagingHost {
+  Tuner& tuner;
+  const Hosts& hosts;
+  BindLimits limits;
+  StagingPipeline::Waits waits;
+};
+
+class StagedBackend final : public DeviceBackend {
+ public:
+  // `state` is that of the communicator: its failure ends the lanes, and theirs ends it. Throws kSystem or kResources
+  // if the device cannot be used.
+  StagedBackend(int device, std::vector<Communicator> lanes, const StagingHost& on_host, const Settings& settings,
+                std::unique_ptr<DeviceCalls> state, int size);
+  // Waits until all calls are over.
+  ~StagedBackend() override;
+
+  bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override;
+  bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override;
+  bool advance() override;
+  Tuner& tuner() override { return host_.tuner; }
+  PlanLimits plan_limits(const Settings& settings) const override;
+  bool runs_plans_on_host() const override { return true; }
+  void give(std::shared_ptr<const VerifiedPlan> plan) override;
+  const VerifiedPlan& plan_for(const Call& call) override;
+  std::string launch_for(const Call& call) override;
+  void finish() override;
+  void close() override;
+  void poll_reports() override;
+  void stop_waiting() override { pipeline_.give_up(); }
+  int device() const override { return device_->ordinal(); }
+  size_t device_bytes() const override { return 0; }
+  uint64_t zero_copy_calls() const override { return 0; }
+  size_t mapped_buffers() const override { return 0; }
+
+ private:
+  struct Lane {
+    Communicator communicator;
+    std::unique_ptr<Proxy> proxy;
+  };
+  // A call with everything decided but the buffers.
+  struct Ready {
+    CallChunks chunks;
+    std::shared_ptr<const VerifiedPlan> plan;  // of the first chunk
+  };
+
+  void open(Lane& lane);
+  void drain();
+  const Ready& ready_for(const Call& call);
+  CallChunks chunks_of(const Call& call) const;
+  std::shared_ptr<const VerifiedPlan> check_plan(const Call& chunk) const;
+  void perform(size_t lane, const StagedCall& call);
+  void throw_if_failed() const;
+  // Ends the communicator for all ranks, unless it has ended, and lets the GPU go on.
+  void end_with(std::exception_ptr error) noexcept;
+
+  const int rank_;
+  const int size_;
+  const size_t chunk_bytes_;
+  StagingHost host_;
+  const std::unique_ptr<DeviceCalls> state_;
+  const std::unique_ptr<StagingDevice> device_;
+  StagingPipeline pipeline_;
+  CallCache<Ready> ready_;
+  std::vector<Lane> lanes_;  // last: their threads use the others
+};
+
+}  // namespace plait
