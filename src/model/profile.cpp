@@ -47,6 +47,8 @@ std::vector<int> distinct(std::vector<int> devices) {
   return devices;
 }
 
+}  // namespace
+
 bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank) {
   const bool on_cpus = device_at(topology, device_of_rank[0]).kind == DeviceKind::kCpu;
   if (!names(profile.machines, topology.name) || (on_cpus && !profile.machines.empty())) return false;
@@ -62,8 +64,6 @@ bool fits(const Profile& profile, const Topology& topology, const std::vector<in
   if (devices.size() == 1 || share_a_switch(topology, devices)) return true;
   return devices.size() == 2 && find_groups(topology, devices, GroupRule::kGpuOnly).size() == 1;
 }
-
-}  // namespace
 
 const std::vector<Profile>& profiles() {
   static const auto& all = *[] {

@@ -151,6 +151,9 @@ const std::vector<Profile>& profiles();
 // The first profile that fits the devices of the ranks. More specific ones come first, and there is always one.
 const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
 
+// Whether the profile is for ranks on these devices.
+bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank);
+
 // Whether rules were measured on such GPUs with so many ranks.
 bool was_measured(const MeasuredOn& on, const Topology& topology, const std::vector<int>& device_of_rank);
 // Measured times of the collective over as many such GPUs; null if there are none.

@@ -30,7 +30,8 @@ struct GpuFacts {
 struct RankMachine {
   Topology topology;
   Placement placement;
-  const Profile* profile = nullptr;
+  std::shared_ptr<const Profile> given_profile;  // by the settings; null: none
+  const Profile* profile = nullptr;              // that one, or the library's that fits
   std::optional<GpuFacts> gpus;  // of ranks on GPUs
   AlgorithmArguments base;       // nodes, groups and engine, of any collective
 
