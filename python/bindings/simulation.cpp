@@ -106,7 +106,9 @@ void bind_prediction(nb::module_& module) {
           "The kinds of links over which ranks signal each other.")
       .def(
           "seconds",
-          [](const PlanPrediction& it, const Profile& profile, double bytes) { return it.seconds(profile.costs, bytes); },
+          [](const PlanPrediction& it, const Profile& profile, double bytes) {
+            return it.seconds(profile.costs, bytes);
+          },
           nb::arg("profile"), nb::arg("message_bytes"), "By the costs of a profile, from call to return.");
 }
 

@@ -70,9 +70,10 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   Routes routes(machine.topology, machine.placement);
   SimulatorProgram program = compile(*plan, check_form_of_any_size(*plan), routes);
   if (operations > kMostKeptOperations) plan.reset();
-  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen));
-  tell("simulating");
   const size_t bytes = request.collective == Collective::kBarrier ? 0 : request.bytes;
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen),
+                             static_cast<double>(bytes));
+  tell("simulating");
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
   return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,

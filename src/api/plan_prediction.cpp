@@ -26,7 +26,8 @@ PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanReques
 std::vector<LinkKind> PlanPrediction::media() const {
   std::array<bool, kLinkKindCount> is_heard_over = {};
   for (const SimulatedStep& step : program_.steps) {
-    if (step.kind == SimulatedStep::Kind::kHear && step.link_kind < kLinkKindCount) is_heard_over[step.link_kind] = true;
+    if (step.kind == SimulatedStep::Kind::kHear && step.link_kind < kLinkKindCount)
+      is_heard_over[step.link_kind] = true;
   }
   std::vector<LinkKind> media;
   for (int kind = 0; kind < kLinkKindCount; ++kind) {
@@ -36,7 +37,7 @@ std::vector<LinkKind> PlanPrediction::media() const {
 }
 
 double PlanPrediction::seconds(const Costs& costs, double message_bytes) const {
-  return simulate(program_, SimulatedMachine(program_, topology_, costs, flags_), message_bytes).seconds;
+  return simulate(program_, SimulatedMachine(program_, topology_, costs, flags_, message_bytes), message_bytes).seconds;
 }
 
 }  // namespace plait

@@ -158,7 +158,8 @@ constexpr Setting kSettings[] = {
        return true;
      },
      [](const Settings& settings) { return settings.profile; },
-     "costs and rules, as plait calibrate writes them, in place of those of the profile that fits the machine; the same "
+     "costs and rules, as plait calibrate writes them, in place of those of the profile that fits the machine; the "
+     "same "
      "on all ranks"},
     {"PLAIT_LAUNCH", "<Simple|LL|LL128>:<channels>x<threads>[+<channels>:<share>%]",
      [](std::string_view text, Settings& settings) {

@@ -20,7 +20,20 @@ from plait import _core
 from plait.cli import main, make_parser, topo
 from ranks import TIMEOUT, cli, command, environment
 
-COMMANDS = ["topo", "plan", "search", "verify", "simulate", "calibrate", "paper", "run", "bench", "info", "settings", "completion"]
+COMMANDS = [
+    "topo",
+    "plan",
+    "search",
+    "verify",
+    "simulate",
+    "calibrate",
+    "paper",
+    "run",
+    "bench",
+    "info",
+    "settings",
+    "completion",
+]
 
 
 def status_of(*arguments) -> int:

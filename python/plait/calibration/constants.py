@@ -41,7 +41,7 @@ def with_values(costs: dict[str, Any], values: dict[Constant, float]) -> dict[st
         inner = made
         for member in constant.path[:-1]:
             inner = inner.setdefault(member, {})
-        is_bytes = constant.path[-1] == "half_bytes"  # of rings: whole numbers alone
+        is_bytes = constant.path[-1] in ("half_bytes", "cache_bytes")  # whole numbers
         inner[constant.path[-1]] = max(1, round(value)) if is_bytes else float(f"{value:.5g}")
     return made
 
@@ -59,13 +59,16 @@ def _of_plans(predictor: Predictor) -> list[Constant]:
         Constant(("local_signal_us",), 1e-3, 1e4, 0.1),
         Constant(("link_efficiency",), 0.005, 1, 0.8),
         Constant(("memory_gbps",), 0.01, 1e5, 100),
+        Constant(("combine_share",), 1, 100, 1.5),
+        Constant(("cache_gbps",), 0.01, 1e6, 100),
+        Constant(("cache_bytes",), 1 << 10, 1 << 32, 1 << 20),
     ]
     for medium in predictor.media:
         constants.append(Constant(("signal_us", medium), 1e-3, 1e5, 1))
         constants.append(Constant(("half_bytes", medium), 1, 1 << 28, 1 << 14))
     for protocol in sorted(predictor.protocols - {"Simple"}):
-        constants.append(Constant((protocol, "signal_share"), 0.01, 10, 0.7))
-        constants.append(Constant((protocol, "bytes_share"), 0.5, 8, 1.5))
+        constants.append(Constant((protocol, "signal_share"), 0.05, 2, 0.7))
+        constants.append(Constant((protocol, "bytes_share"), 1, 8, 1.5))
     return constants
 
 

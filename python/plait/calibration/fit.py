@@ -1,9 +1,10 @@
 """Robust least squares on relative errors.
 
 Constants are fitted as logarithms, and a residual is the logarithm of predicted over measured: 2 us of 4 weigh as much
-as 2 ms of 4. A soft loss keeps a few rows that are far off from pulling all others. Constants that the rows do not
-determine keep their default: those whose standard error is more than a factor of two, as long as the fit without them
-is as good.
+as 2 ms of 4. A soft loss keeps a few rows that are far off from pulling all others. A slight pull towards the defaults
+decides between costs that explain the rows equally well, such as a longer launch and a longer signal. Constants that
+the rows do not determine keep their default: those whose standard error is more than a factor of two, as long as the
+fit without them is as good.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .constants import Constant, with_values
 from .measured import Predictor, Row
 
 _SOFT = 0.1  # errors beyond 10% count less than by their square
+_PULL = 0.01  # a constant that is e times its default weighs as a row that is 1% off
 _STEP = 0.01  # of logarithms, for slopes
 _MOST_UNSURE = math.log(2)
 _NO_WORSE = 1.02  # the loss without a constant, over that with it
@@ -107,7 +109,9 @@ class _Problem:
 
     def residuals(self, constants: list[Constant], logs: np.ndarray) -> np.ndarray:
         times = self.all_seconds(dict(zip(constants, np.exp(logs).tolist(), strict=True)))
-        return np.log(np.maximum([times[i] for i in self._numbers], 1e-12)) - self._measured
+        off = np.log(np.maximum([times[i] for i in self._numbers], 1e-12)) - self._measured
+        pulls = [_PULL * (log - _start(it, self._costs)) for it, log in zip(constants, logs, strict=True)]
+        return np.concatenate([off, pulls])
 
     def slopes(self, constants: list[Constant], logs: np.ndarray) -> np.ndarray:
         columns = []
@@ -122,8 +126,8 @@ class _Problem:
 
 def _profile_of(costs: dict[str, Any]) -> models.Profile:
     """A profile of costs alone."""
-    source = {"machine": "", "date": "", "command": "", "commit": ""}
-    members = {"name": "fit", "source": {name: "fit" for name in source}, "fits": {"fabric": "any"}, "costs": costs}
+    source = dict.fromkeys(("machine", "date", "command", "commit"), "fit")
+    members = {"name": "fit", "source": source, "fits": {"fabric": "any"}, "costs": costs}
     return models.parse_profile(json.dumps({"format": "plait-profile 1", **members}), "the fit")
 
 
@@ -165,7 +169,7 @@ def _solve(problem: _Problem, constants: list[Constant], starts: list[np.ndarray
 
 def _standard_errors(result, rows: int) -> np.ndarray:
     """Of the logarithms; infinite where no row says anything."""
-    slopes = result.jac
+    slopes = result.jac[:rows]
     spread = 2 * result.cost / max(1, rows - slopes.shape[1])
     values, vectors = np.linalg.eigh(slopes.T @ slopes)
     known = np.where(values > 1e-9 * max(values.max(), 1e-12), values, 1e-12)

@@ -62,15 +62,18 @@ class Rows:
     commits: list[str] = field(default_factory=list)
 
 
-def read_rows(files: Sequence[tuple[str, str]]) -> Rows:
-    """Reads texts with the names of their files. Raises InvalidInput where one has no measured rows."""
+def read_rows(files: Sequence[tuple[str, str]], *, least_time: bool = False) -> Rows:
+    """Reads texts with the names of their files. Raises InvalidInput where one has no measured rows.
+
+    Times are the medians of `plait bench`, or with `least_time` the least of its cycles.
+    """
     found = Rows()
     for text, file in files:
         data = _parsed(text, file)
         if data.get("format") == LAYERS_FORMAT:
             _read_layers(data, file, found)
         else:
-            _read_bench(data, file, found)
+            _read_bench(data, file, found, least_time)
     if not found.rows:
         why = "; ".join(f"{count} {words}" for words, count in found.left_out.items())
         raise InvalidInput(f"no row can be used{': ' + why if why else ''}; {_HINT}")
@@ -84,17 +87,17 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
         raise InvalidInput(f"{file}:{error.lineno}: expected JSON, found other text ({error.msg}); {_HINT}") from None
     if isinstance(data, dict):
         return data
-    raise InvalidInput(f"{file}: expected an object with \"config\" and \"results\"; {_HINT}")
+    raise InvalidInput(f'{file}: expected an object with "config" and "results"; {_HINT}')
 
 
-def _read_bench(data: dict[str, Any], file: str, found: Rows) -> None:
+def _read_bench(data: dict[str, Any], file: str, found: Rows, least_time: bool) -> None:
     config, results = data.get("config"), data.get("results")
     if not isinstance(config, dict) or not isinstance(results, list) or "ranks" not in config:
-        raise InvalidInput(f"{file}: it has no \"config\" and \"results\" as of `plait bench`; {_HINT}")
+        raise InvalidInput(f'{file}: it has no "config" and "results" as of `plait bench`; {_HINT}')
     try:
         collective = config.get("collective") or data["args"][1]
         for result in results:
-            _add_bench_row(result, collective, config, file, found)
+            _add_bench_row(result, (collective, config, file), found, least_time)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{file}: a row of its results lacks {error}; {_HINT}") from None
     _add_once(found.machines, data.get("machine", {}).get("words", "unknown"))
@@ -107,7 +110,8 @@ def _add_once(texts: list[str], text: str) -> None:
         texts.append(text)
 
 
-def _add_bench_row(result: dict[str, Any], collective: str, config: dict[str, Any], file: str, found: Rows) -> None:
+def _add_bench_row(result: dict[str, Any], of: tuple[str, dict, str], found: Rows, least_time: bool) -> None:
+    collective, config, file = of
     measured = result["out_of_place"]
     if not result.get("plan"):
         found.left_out["of no plan"] += 1
@@ -125,7 +129,7 @@ def _add_bench_row(result: dict[str, Any], collective: str, config: dict[str, An
                 result["plan"],
                 config["ranks"],
                 result["size"],
-                measured["time"] * 1e-6,
+                (min(measured["cycles_us"]) if least_time else measured["time"]) * 1e-6,
                 _protocol_of(result.get("launch") or ""),
                 max(0, result.get("root", 0)),
                 on_gpus=config.get("device") == "cuda",

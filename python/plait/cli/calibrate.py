@@ -46,6 +46,10 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--profile", metavar="FILE", help="defaults and tables of this profile (default: the machine's)")
     add("--name", type=usage.name, help="of the profile (default: calibrated)", default="calibrated")
     add("--from", dest="least", type=usage.size, default=1, metavar="SIZE", help="leave smaller messages out")
+    add("--least-time", action="store_true", help="of the cycles of a row, not their median: where others use it, too")
+    add(
+        "--keep", action="append", default=[], metavar="NAME", help="a constant that is known, such as step_us: keep it"
+    )
     add("--hold-out", type=_share, default=0.5, metavar="SHARE", help="of the sizes of each series (default 0.5)")
     parser.set_defaults(run=_run)
     return parser
@@ -57,12 +61,14 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1
     if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"'{usage.shown(text)}' is no share; write a number from 0 to 0.9, such as 0.5")
+        raise argparse.ArgumentTypeError(
+            f"'{usage.shown(text)}' is no share; write a number from 0 to 0.9, such as 0.5"
+        )
     return share
 
 
 def _run(options: argparse.Namespace) -> int:
-    rows = calibration.read_rows([read_text(file) for file in options.files])
+    rows = calibration.read_rows([read_text(file) for file in options.files], least_time=options.least_time)
     kept = [row for row in rows.rows if row.bytes >= options.least]
     rows.left_out[f"below {usage.size_text(options.least)}"] += len(rows.rows) - len(kept)
     rows.rows = kept
@@ -73,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
     base = _base_profile(options, machine, predictor.rows)
     out = calibration.held_out(predictor.rows, options.hold_out)
     try:
-        made = calibration.fit(predictor, base["costs"], calibration.constants_of(predictor), out)
+        made = calibration.fit(predictor, base["costs"], _constants(options, predictor), out)
     except (ScipyMissing, ValueError) as error:
         raise usage.UsageError(f"calibrate: {error}") from None
     if options.output:
@@ -87,6 +93,17 @@ def _run(options: argparse.Namespace) -> int:
     else:
         _print(made, rows, base, options)
     return 0
+
+
+def _constants(options: argparse.Namespace, predictor: Predictor) -> list[calibration.Constant]:
+    """Those that may change; --keep names one in full, or by its last word."""
+    constants = calibration.constants_of(predictor)
+    for name in options.keep:
+        if not any(name in (it.name, it.path[-1]) for it in constants):
+            raise usage.UsageError(
+                f"calibrate: --keep: {usage.unknown('constant', name, [it.name for it in constants])}"
+            )
+    return [it for it in constants if not {it.name, it.path[-1]} & set(options.keep)]
 
 
 def _base_profile(options: argparse.Namespace, machine: Topology, rows: list[Row]) -> dict[str, Any]:
