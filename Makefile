@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test torch-test gpu-programs gpu-test gpu-sanitize gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -72,17 +72,24 @@ gpu-test: gpu-programs  ## build and run the tests that need a GPU; says what it
 gpu-sanitize: gpu-programs  ## run some of them, shortened, under compute-sanitizer: memory, races, barriers
 	@tests/gpu/sanitize.sh $(GPU_BUILD)/tests/gpu
 
-# This needs the same but for GoogleTest, and nanobind in $(PYTHON). COMMIT names what is measured, in a copy of the tree without git.
+# These two need the same but for GoogleTest, and nanobind in $(PYTHON). COMMIT names what is measured, in a copy of the
+# tree without git.
 GPUS ?=
 COMMIT ?=
+GPU_PACKAGE = $(abspath $(GPU_BUILD))/package
+GPU_PACKAGE_OPTIONS = -DPLAIT_PYTHON=ON -DPLAIT_CUDA=system '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' \
+  '-DPython_EXECUTABLE=$(shell command -v $(PYTHON))' '-DPLAIT_PYTHON_FOLDER=$(GPU_PACKAGE)' '-DPLAIT_COMMIT=$(COMMIT)'
+gpu-package:
+	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja $(GPU_PACKAGE_OPTIONS)
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
+
+gpu-python-test: gpu-package  ## build, then test arrays of torch, CuPy, numba and JAX in GPU memory
+	$(PYTHON) tests/gpu/python_test.py '$(GPU_PACKAGE)'
+
 GPU_BENCH ?= all_reduce -b 8 -e 1G -f 4 -G 20 --vs nccl
 GPU_BENCH_RESULT ?= $(GPU_BUILD)/bench.json
-gpu-bench:  ## build, run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default: all), compare with the machine's baseline
-	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja -DPLAIT_PYTHON=ON -DPLAIT_CUDA=system \
-	  '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)' '-DPython_EXECUTABLE=$(shell command -v $(PYTHON))' \
-	  '-DPLAIT_PYTHON_FOLDER=$(abspath $(GPU_BUILD))/package' '-DPLAIT_COMMIT=$(COMMIT)'
-	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
-	PYTHONPATH='$(abspath $(GPU_BUILD))/package' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS)) \
+gpu-bench: gpu-package  ## build, run `plait bench $(GPU_BENCH)` on GPUS=N GPUs (default: all), compare with the machine's baseline
+	PYTHONPATH='$(GPU_PACKAGE)' $(PYTHON) -m plait bench $(GPU_BENCH) --device cuda $(if $(GPUS),-n $(GPUS)) \
 	  --json '$(GPU_BENCH_RESULT)'
 	$(PYTHON) benchmarks/check_baseline.py '$(GPU_BENCH_RESULT)'
 

@@ -36,10 +36,31 @@ struct VersionedDlTensor {
 constexpr uint64_t kDlReadOnly = 1;
 constexpr uint64_t kDlCopied = 2;
 constexpr int kDlOldestVersioned = 1;
+constexpr int kHostMemory = 1;  // of DLPack's types of devices
 
 bool is_host_memory(int device_type) {
   constexpr int kCpu = 1, kCudaHost = 3, kRocmHost = 11;
   return device_type == kCpu || device_type == kCudaHost || device_type == kRocmHost;
+}
+bool is_gpu_memory(int device_type) {
+  constexpr int kCuda = 2, kCudaManaged = 13;
+  return device_type == kCuda || device_type == kCudaManaged;
+}
+
+// Asks for DLPack in its present form, or in the oldest. No stream is waited for: the call is put on the caller's. JAX
+// takes -1 for a stream; without any it does not wait either.
+nb::object dlpack_of(nb::handle array, bool on_gpu) {
+  constexpr int kNoWait = -1;
+  const nb::object version = nb::make_tuple(kDlOldestVersioned, 0);
+  const nb::object give = array.attr("__dlpack__");
+  const bool says_stream = on_gpu && !text_of(array.type().attr("__module__")).starts_with("jax");
+  try {
+    return says_stream ? give(nb::arg("max_version") = version, nb::arg("stream") = kNoWait)
+                       : give(nb::arg("max_version") = version);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;  // older than versions
+    return says_stream ? give(nb::arg("stream") = kNoWait) : give();
+  }
 }
 
 std::string class_of(nb::handle object) { return text_of(object.type().attr("__name__")); }
@@ -52,19 +73,23 @@ std::string shape_text(const std::vector<size_t>& shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
-ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role) : role_(role) {
+ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role, int device) : role_(role), device_(device) {
   if (PyObject_CheckBuffer(array.ptr()) != 0 && take_buffer(array)) {
-    // done
+    check_device(kHostMemory, 0);
   } else if (nb::hasattr(array, "__array_interface__")) {
-    take_array_interface(array);
+    check_device(kHostMemory, 0);
+    take_array_interface(array, "__array_interface__");
   } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
     take_dlpack(array);
+  } else if (device != kNoDevice && nb::hasattr(array, "__cuda_array_interface__")) {
+    take_array_interface(array, "__cuda_array_interface__");
   } else if (!refusal_.empty()) {
     refuse("a ", class_of(array), " does not give its memory: ", refusal_);
   } else {
     refuse("a ", class_of(array),
-           " is no array; pass a numpy array, a tensor of host memory (DLPack), or what has the "
-           "buffer protocol, such as bytearray");
+           device == kNoDevice ? " is no array; pass a numpy array, a tensor of host memory (DLPack), or what has the "
+                                 "buffer protocol, such as bytearray"
+                               : " is no array on a GPU; pass a tensor or an array of torch, JAX, CuPy or numba");
   }
   read_as(dtype);
 }
@@ -114,7 +139,7 @@ template <class T>
 T ArrayView::interface_part(nb::handle value, const char* name, const char* expected) const {
   T part{};
   if (!nb::try_cast(value, part, false)) {
-    refuse("__array_interface__", name, " is ", text_of(nb::repr(value)), " and should be ", expected);
+    refuse(interface_, name, " is ", text_of(nb::repr(value)), " and should be ", expected);
   }
   return part;
 }
@@ -129,38 +154,39 @@ std::vector<int64_t> ArrayView::interface_numbers(nb::handle value, const char* 
 }
 
 // Anybody may write such an attribute, so its contents are checked.
-void ArrayView::take_array_interface(nb::handle array) {
+void ArrayView::take_array_interface(nb::handle array, const char* attribute) {
   owner_ = nb::borrow(array);
-  const auto interface = interface_part<nb::dict>(array.attr("__array_interface__"), "", "a dict");
+  interface_ = attribute;
+  const auto interface = interface_part<nb::dict>(array.attr(attribute), "", "a dict");
   const auto get = [&](const char* key) { return nb::object(interface.attr("get")(key)); };
   take_interface_type(array, interface_part<nb::str>(get("typestr"), "['typestr']", "a text such as '<f4'"));
   size_t bytes = layout_.item_bytes;
   for (const int64_t extent : interface_numbers(get("shape"), "['shape']")) {
-    if (extent < 0) refuse("__array_interface__['shape'] has ", extent, ", and should have integers from 0");
+    if (extent < 0) refuse(interface_, "['shape'] has ", extent, ", and should have integers from 0");
     layout_.shape.push_back(static_cast<size_t>(extent));
     if (extent > 0 && __builtin_mul_overflow(bytes, layout_.shape.back(), &bytes)) {
-      refuse("__array_interface__['shape'] is more than any memory holds");
+      refuse(interface_, "['shape'] is more than any memory holds");
     }
   }
   if (const nb::object strides = get("strides"); !strides.is_none()) {
     const std::vector<int64_t> numbers = interface_numbers(strides, "['strides']");
     if (numbers.size() != shape().size()) {
-      refuse("__array_interface__ has a 'shape' and 'strides' of different lengths");
+      refuse(interface_, " has a 'shape' and 'strides' of different lengths");
     }
     for (size_t i = 0; i < shape().size(); ++i) {
       int64_t reach = 0;
       if (__builtin_mul_overflow(numbers[i], static_cast<int64_t>(shape()[i]), &reach)) {
-        refuse("__array_interface__['strides'] reach further than any memory");
+        refuse(interface_, "['strides'] reach further than any memory");
       }
     }
     layout_ = Layout::of(shape(), numbers, layout_.item_bytes);
   }
   constexpr const char* kData = "a tuple of an address and whether the memory is read-only";
   const auto memory = interface_part<nb::tuple>(get("data"), "['data']", kData);
-  if (memory.size() != 2) refuse("__array_interface__['data'] should be ", kData);
+  if (memory.size() != 2) refuse(interface_, "['data'] should be ", kData);
   data_ = reinterpret_cast<std::byte*>(interface_part<uintptr_t>(memory[0], "['data'][0]", "an address"));
   read_only_ = interface_part<bool>(memory[1], "['data'][1]", "True or False");
-  if (data_ == nullptr && elements() > 0) refuse("__array_interface__['data'] has no address");
+  if (data_ == nullptr && elements() > 0) refuse(interface_, "['data'] has no address");
 }
 
 // `typestr`: the order of bytes, a letter, the bytes of an element, and for times their unit. Types that numpy lacks
@@ -174,7 +200,7 @@ void ArrayView::take_interface_type(nb::handle array, nb::handle typestr) {
   if (text == "|O" || text.starts_with("StringDType")) refuse_type(text, advice_on_typestr(text, 0));
   layout_.item_bytes = well_formed ? std::stoul(text.substr(2, end - 2)) : 0;
   if (layout_.item_bytes == 0) {
-    refuse("__array_interface__['typestr'] is ", text_of(nb::repr(typestr)), " and should be a text such as '<f4'");
+    refuse(interface_, "['typestr'] is ", text_of(nb::repr(typestr)), " and should be a text such as '<f4'");
   }
   item_name_ = text;
   type_ = element_type_by_typestr(text, layout_.item_bytes);
@@ -189,22 +215,15 @@ void ArrayView::take_interface_type(nb::handle array, nb::handle typestr) {
 void ArrayView::take_dlpack(nb::handle array) {
   const nb::object device = array.attr("__dlpack_device__")();
   nb::tuple type_and_number;
-  int device_type = 0;
+  int device_type = 0, number = 0;
   if (!nb::try_cast(device, type_and_number, false) || type_and_number.size() != 2 ||
-      !nb::try_cast(nb::object(type_and_number[0]), device_type)) {  // an enum in some packages
+      !nb::try_cast(nb::object(type_and_number[0]), device_type) ||  // an enum in some packages
+      !nb::try_cast(nb::object(type_and_number[1]), number)) {
     refuse("__dlpack_device__() gives ", text_of(nb::repr(device)), " and should give a tuple of two integers");
   }
-  if (!is_host_memory(device_type)) {
-    refuse("the array is in the memory of a device (DLPack device type ", device_type,
-           "), and this communicator works on host memory; pass a copy, such as array.cpu()");
-  }
+  check_device(device_type, number);
   try {
-    try {
-      owner_ = array.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(kDlOldestVersioned, 0));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_TypeError)) throw;
-      owner_ = array.attr("__dlpack__")();  // older than versions
-    }
+    owner_ = dlpack_of(array, device_ != kNoDevice);
   } catch (nb::python_error& error) {
     refuse("a ", class_of(array), " cannot be shared: ", text_of(error.value()));
   }
@@ -232,6 +251,34 @@ void ArrayView::take_dlpack(nb::handle array) {
   item_name_ = nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : join("DLPack type ", +tensor->code);
   if (tensor->lanes == 1) type_ = element_type_by_dlpack(tensor->code, tensor->bits);
   if (!type_) advice_ = {"convert them; to move their bytes as they are, pass tensor.view(torch.uint8) or the like"};
+}
+
+void ArrayView::check_device(int device_type, int number) const {
+  const bool on_host = is_host_memory(device_type);
+  if (device_ == kNoDevice) {
+    if (on_host) return;
+    refuse("the array is in the memory of a device (DLPack device type ", device_type,
+           "), and this communicator works on host memory; pass a copy, such as array.cpu(), or make a communicator of "
+           "GPUs: plait.init(device='cuda')");
+  }
+  if (on_host) {
+    refuse("the array is in host memory, and this rank of the communicator works on GPU ", device_,
+           "; pass an array of that GPU, such as tensor.cuda(), or make a communicator of host memory: plait.init()");
+  }
+  if (!is_gpu_memory(device_type))
+    refuse("the array is on a device that CUDA does not serve (DLPack type ", device_type, ")");
+  if (number != device_) {
+    refuse("the array is on GPU ", number, ", and this rank of the communicator works on GPU ", device_,
+           "; make it there, or give the communicator that device");
+  }
+}
+
+void ArrayView::check_lies_in(const AxisOrder& order) const {
+  if (layout_.strides.empty() && order.empty()) return;
+  if (lie_alike(layout_.dense(order), layout_)) return;
+  refuse(
+      "its elements have gaps between them, or lie in another order than the call takes them; on GPUs nothing is "
+      "copied: pass array.contiguous(), or the like, and copy a result back");
 }
 
 // Memory is read as another type only where its own is one of numbers: a result that is written over references ends

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "api/communicator.hpp"
 #include "bindings/element_type.hpp"
 #include "bindings/layout.hpp"
 
@@ -18,13 +19,14 @@ namespace nb = nanobind;
 
 // The memory of one array, which stays where it is while the view lives. Takes whatever has the buffer protocol (numpy,
 // array.array, bytearray, memoryview), numpy arrays of types that the buffer protocol has no letter for, and whatever
-// gives DLPack of host memory (torch and others). Elements may lie in any order and with gaps.
+// gives DLPack (torch, JAX, CuPy and others) or, for memory of a GPU, __cuda_array_interface__ (numba). Elements may
+// lie in any order and with gaps.
 class ArrayView {
  public:
   // `role` names the argument in error messages. `dtype` is None, or says how to read the elements: a type of the same
-  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies on a GPU, or has elements
-  // that are no numbers, whatever `dtype` is.
-  ArrayView(nb::handle array, nb::handle dtype, const char* role);
+  // size, or, for a row of bytes, any. Throws kInvalidArgument for what is no array, lies elsewhere than a rank of
+  // `device` needs it (kNoDevice: host memory), or has elements that are no numbers, whatever `dtype` is.
+  ArrayView(nb::handle array, nb::handle dtype, const char* role, int device = kNoDevice);
 
   void* data() const { return data_; }
   const ElementType& type() const { return *type_; }
@@ -33,6 +35,8 @@ class ArrayView {
   size_t elements() const;
   // Throws kInvalidArgument where results cannot be written to it: it is read-only, or has elements in one place.
   void check_writable() const;
+  // Throws kInvalidArgument where a call on a GPU, for which nothing is copied, would need another order or no gaps.
+  void check_lies_in(const AxisOrder& order) const;
 
  private:
   struct Buffer {
@@ -47,19 +51,22 @@ class ArrayView {
   };
 
   bool take_buffer(nb::handle array);
-  void take_array_interface(nb::handle array);
+  void take_array_interface(nb::handle array, const char* attribute);
   void take_interface_type(nb::handle array, nb::handle typestr);
-  // `name` is that of a part of __array_interface__, and `expected` what it should be, for the message if it is not.
+  // `name` is that of a part of the interface, and `expected` what it should be, for the message if it is not.
   template <class T>
   T interface_part(nb::handle value, const char* name, const char* expected) const;
   std::vector<int64_t> interface_numbers(nb::handle value, const char* name) const;
   void take_dlpack(nb::handle array);
+  void check_device(int device_type, int number) const;
   void read_as(nb::handle dtype);
   [[noreturn]] void refuse_type(const std::string& item, const Advice& advice) const;
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const;
 
   const char* role_;
+  const int device_;            // that the memory must be of
+  const char* interface_ = "";  // the attribute that describes the memory, for messages
   std::byte* data_ = nullptr;
   Layout layout_;
   std::string item_name_;            // what Python calls the elements, for messages

@@ -40,8 +40,9 @@ bool fits(Collective collective, const Shape& output, const Shape& expected, con
   return (gathers(collective) && output == stacked) || (scatters(collective) && input == stacked);
 }
 
-void check_output(const ArrayView& output, const ArrayView& input) {
-  output.check_writable();
+// A new array of JAX says that it is read-only; nobody else has it yet.
+void check_output(const ArrayView& output, const ArrayView& input, bool is_new) {
+  if (!is_new) output.check_writable();
   if (output.type() != input.type()) {
     refuse("out: its elements are ", name(output.type()), ", those of array ", name(input.type()),
            "; they must be equal");
@@ -73,25 +74,38 @@ Call call_on(const ArrayView& array, const Called& called, ReduceOp op) {
   return call;
 }
 
+// On the elements as they lie, in the order of `stream` on a GPU. Host memory has no streams.
+void perform(Communicator& communicator, const Call& call, const void* input, void* output, const Scalar* factor,
+             uintptr_t stream) {
+  if (communicator.device() == kNoDevice) {
+    communicator.run(call, input, output, factor);
+  } else {
+    communicator.enqueue(call, input, output, reinterpret_cast<void*>(stream), factor);
+  }
+}
+
 // scatter where this rank is not the root: it gives nothing, and `output` says how much it gets, or `input` does.
 nb::object receive_part(CommunicatorHandle& handle, const Called& called, nb::handle input, nb::object output,
                         nb::handle dtype, size_t ranks) {
   nb::object output_type = nb::borrow(dtype);
-  if (output.is_none()) {
+  const int device = handle.open()->device();
+  const bool is_new = output.is_none();
+  if (is_new) {
     if (input.is_none()) {
       refuse("out: scatter needs it on every rank but the root, ", called.root,
              ": the array for this rank's part. Or give an array of the shape and the type of the root's");
     }
-    const ArrayView like(input, dtype, "array");
+    const ArrayView like(input, dtype, "array", device);
     output = new_like(input, like, dtype, output_shape(Collective::kScatter, like.shape(), ranks));
     output_type = nb::str(name(like.type()));
   }
-  const ArrayView to(output, output_type, "out");
-  to.check_writable();
+  const ArrayView to(output, output_type, "out", device);
+  if (!is_new) to.check_writable();
+  if (device != kNoDevice) to.check_lies_in({});
   const Call call = call_on(to, called, ReduceOp::kSum);
   handle.use([&](Communicator& communicator) {
     StagedArray staged(to, AxisOrder());
-    communicator.run(call, nullptr, staged.data());
+    perform(communicator, call, nullptr, staged.data(), nullptr, called.stream);
     staged.store();
   });
   return output;
@@ -108,17 +122,20 @@ nb::object run_collective(CommunicatorHandle& handle, const Called& called, nb::
   if (collective == Collective::kScatter && elsewhere) {
     return receive_part(handle, called, input, std::move(output), dtype, ranks);
   }
-  const ArrayView from(input, dtype, "array");
+  const int device = communicator->device();
+  const ArrayView from(input, dtype, "array", device);
   const Shape shape = output_shape(collective, from.shape(), ranks);
   const Operation operation = reduces(collective) ? operation_of(op, from.type()) : Operation{};
   Call call = call_on(from, called, operation.op);
   if (gives_parts(collective)) call.count /= ranks;
   const CallOrder order = call_order(collective, from);
   call.order = order.packed;
+  if (device != kNoDevice && has_input(call, communicator->rank())) from.check_lies_in(order.axes);
   const auto run = [&](Communicator& c, StagedArray* result) {
     StagedArray given(from, order.axes);
     if (has_input(call, c.rank())) given.load();
-    c.run(call, given.data(), result == nullptr ? nullptr : result->data(), operation.factor_or_null());
+    perform(c, call, given.data(), result == nullptr ? nullptr : result->data(), operation.factor_or_null(),
+            called.stream);
     if (result != nullptr) result->store();
   };
   if ((collective == Collective::kReduce || collective == Collective::kGather) && elsewhere) {
@@ -126,12 +143,14 @@ nb::object run_collective(CommunicatorHandle& handle, const Called& called, nb::
     return nb::none();
   }
   nb::object output_type = nb::borrow(dtype);
-  if (output.is_none()) {
+  const bool is_new = output.is_none();
+  if (is_new) {
     output = new_like(input, from, dtype, shape, order.axes);
     output_type = nb::str(name(from.type()));  // numpy may have had to carry it as another
   }
-  const ArrayView to(output, output_type, "out");
-  check_output(to, from);
+  const ArrayView to(output, output_type, "out", device);
+  check_output(to, from, is_new);
+  if (device != kNoDevice) to.check_lies_in(order.axes);
   if (!fits(collective, to.shape(), shape, from.shape(), ranks)) {
     refuse("out: the shape is ", shape_text(to.shape()), ", but ", name(collective), " of ", shape_text(from.shape()),
            " over ", ranks, " ranks gives ", shape_text(shape));
@@ -144,7 +163,7 @@ nb::object run_collective(CommunicatorHandle& handle, const Called& called, nb::
 }
 
 nb::object run_plan(CommunicatorHandle& handle, const VerifiedPlan& plan, nb::handle input, nb::object output,
-                    nb::handle dtype, nb::handle op) {
+                    nb::handle dtype, nb::handle op, uintptr_t stream) {
   const Call call = call_by(plan, DataType::kUint8, ReduceOp::kSum, 0);
   if (!reduces(call.collective) && !op.is_none()) refuse("op: ", name(call.collective), " has none; leave it out");
   if (!handle.open()->knows_plan(call.plan)) {
@@ -152,14 +171,15 @@ nb::object run_plan(CommunicatorHandle& handle, const VerifiedPlan& plan, nb::ha
   }
   if (call.collective == Collective::kBarrier) {
     if (!input.is_none() || !output.is_none()) refuse("a barrier has no array; leave array and out away");
-    handle.use([&](Communicator& c) { c.run(call, nullptr, nullptr); });
+    handle.use([&](Communicator& c) { perform(c, call, nullptr, nullptr, nullptr, stream); });
     return nb::none();
   }
   if (input.is_none() && call.collective != Collective::kScatter) {
     refuse("array: ", name(call.collective), " needs one on every rank");
   }
   const nb::object operation = op.is_none() ? nb::object(nb::str("sum")) : nb::borrow(op);
-  return run_collective(handle, {call.collective, call.root, call.plan}, input, std::move(output), dtype, operation);
+  return run_collective(handle, {call.collective, call.root, call.plan, stream}, input, std::move(output), dtype,
+                        operation);
 }
 
 }  // namespace plait::python

@@ -37,9 +37,9 @@ UniqueId id_from_bytes(const nb::bytes& bytes) {
 
 nb::bytes bytes_of(const UniqueId& id) { return nb::bytes(&id, sizeof(id)); }
 
-std::unique_ptr<Handle> create(const UniqueId& id, int rank, int size, const Settings& settings) {
+std::unique_ptr<Handle> create(const UniqueId& id, int rank, int size, const Settings& settings, int device) {
   const nb::gil_scoped_release release;
-  return std::make_unique<Handle>(Communicator::create(id, rank, size, settings, kNoDevice, &hear_python_signals));
+  return std::make_unique<Handle>(Communicator::create(id, rank, size, settings, device, &hear_python_signals));
 }
 
 std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequence, int device) {
@@ -47,12 +47,18 @@ std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequ
   return std::make_unique<Handle>(Communicator::from_environment(settings, sequence, device, &hear_python_signals));
 }
 
-nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
+nb::typed<nb::list, Handle> handles_of(std::vector<Communicator> ranks) {
   nb::typed<nb::list, Handle> handles;
-  for (Communicator& rank : Communicator::in_process(size, settings)) {
-    handles.append(std::make_unique<Handle>(std::move(rank)));
-  }
+  for (Communicator& rank : ranks) handles.append(std::make_unique<Handle>(std::move(rank)));
   return handles;
+}
+
+nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
+  return handles_of(Communicator::in_process(size, settings));
+}
+
+nb::typed<nb::list, Handle> in_process_on(const std::vector<int>& devices, const Settings& settings) {
+  return handles_of(Communicator::in_process(devices, settings));
 }
 
 // Converts anything that Python takes for an integer. Throws kInvalidArgument.
@@ -90,6 +96,11 @@ std::unique_ptr<Handle> split(Handle& handle, nb::handle color, nb::handle key, 
     auto part = plait::split(parent, request, &hear_python_signals);
     return part ? std::make_unique<Handle>(std::move(*part)) : nullptr;
   });
+}
+
+void finish(Communicator& communicator) {
+  communicator.finish();
+  if (const auto error = communicator.async_error()) throw *error;
 }
 
 Call make_call(const std::string& collective, size_t count, nb::handle dtype, const std::string& op, int root) {
@@ -164,10 +175,13 @@ void bind_communicator(nb::module_& module) {
       "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");
 
   nb::class_<Handle>(module, "Communicator")
-      .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"))
+      .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"),
+                  nb::arg("device") = kNoDevice)
       .def_static("from_environment", &from_environment, nb::arg("settings"), nb::arg("sequence"),
                   nb::arg("device") = kNoDevice)
       .def_static("in_process", &in_process, nb::arg("size"), nb::arg("settings"))
+      .def_static("in_process_on", &in_process_on, nb::arg("devices"), nb::arg("settings"))
+      .def_prop_ro("device", [](const Handle& handle) { return handle.open()->device(); })
       .def_prop_ro("rank", [](const Handle& handle) { return handle.open()->rank(); })
       .def_prop_ro("size", [](const Handle& handle) { return handle.open()->size(); })
       .def_prop_ro("closed", &Handle::closed)
@@ -175,9 +189,12 @@ void bind_communicator(nb::module_& module) {
       .def(
           "run",
           [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,
-             int root) { return run_collective(handle, {parse_collective(collective), root}, array, out, dtype, op); },
+             int root, uintptr_t stream) {
+            const Called called{parse_collective(collective), root, 0, stream};
+            return run_collective(handle, called, array, out, dtype, op);
+          },
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
-          nb::arg("op").none(), nb::arg("root"))
+          nb::arg("op").none(), nb::arg("root"), nb::arg("stream") = 0)
       .def(
           "run_by_counts",
           [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,
@@ -190,14 +207,18 @@ void bind_communicator(nb::module_& module) {
           nb::arg("op").none(), nb::arg("root"), nb::arg("send_counts").none(), nb::arg("send_displacements").none(),
           nb::arg("receive_counts").none(), nb::arg("receive_displacements").none())
       .def("run_plan", &run_plan, nb::arg("plan"), nb::arg("array").none(), nb::arg("out").none(),
-           nb::arg("dtype").none(), nb::arg("op").none())
+           nb::arg("dtype").none(), nb::arg("op").none(), nb::arg("stream") = 0)
+      .def(
+          "finish", [](Handle& handle) { handle.use([](Communicator& communicator) { finish(communicator); }); },
+          "Waits until the GPU is done with all calls. Raises what ended the communicator.")
       .def(
           "give",
           [](Handle& handle, const VerifiedPlan& plan) {
             handle.use([&](Communicator& c) { c.give(std::make_shared<const VerifiedPlan>(plan)); });
           },
           nb::arg("plan"), "Has Call.by(plan, ...) run it.")
-      .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none())
+      .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none(),
+           nb::arg("stream") = 0)
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def_prop_ro(

@@ -14,8 +14,8 @@ namespace {
 // One end of a message, and the array that it is in.
 class End {
  public:
-  End(PeerMessage::Kind kind, nb::handle peer, nb::handle array, nb::handle dtype)
-      : view_(array, dtype, kind == PeerMessage::Kind::kReceive ? "receive" : "send") {
+  End(PeerMessage::Kind kind, nb::handle peer, nb::handle array, nb::handle dtype, int device)
+      : view_(array, dtype, kind == PeerMessage::Kind::kReceive ? "receive" : "send", device) {
     if (!nb::try_cast<int>(peer, message_.peer)) {
       fail(ErrorCode::kInvalidArgument, "the peer of a message is a rank, a whole number from 0; ",
            text_of(nb::repr(peer)), " is none");
@@ -24,6 +24,7 @@ class End {
     message_.type = view_.type().type;
     message_.count = view_.elements() * view_.type().parts();
     if (receives()) view_.check_writable();
+    if (device != kNoDevice) view_.check_lies_in({});
   }
 
   // Elements travel in C's order: the other rank's array may lie in any.
@@ -47,20 +48,27 @@ class End {
 
 using Ends = std::list<End>;  // which cannot move
 
-void add(Ends& ends, PeerMessage::Kind kind, nb::sequence pairs, nb::handle dtype) {
-  for (const nb::handle pair : pairs) ends.emplace_back(kind, pair[0], pair[1], dtype);
+void add(Ends& ends, PeerMessage::Kind kind, nb::sequence pairs, nb::handle dtype, int device) {
+  for (const nb::handle pair : pairs) ends.emplace_back(kind, pair[0], pair[1], dtype, device);
 }
 
 }  // namespace
 
-void exchange_arrays(CommunicatorHandle& handle, nb::sequence sends, nb::sequence receives, nb::handle dtype) {
+void exchange_arrays(CommunicatorHandle& handle, nb::sequence sends, nb::sequence receives, nb::handle dtype,
+                     uintptr_t stream) {
   Ends ends;
-  add(ends, PeerMessage::Kind::kSend, sends, dtype);
-  add(ends, PeerMessage::Kind::kReceive, receives, dtype);
+  const int device = handle.open()->device();
+  add(ends, PeerMessage::Kind::kSend, sends, dtype, device);
+  add(ends, PeerMessage::Kind::kReceive, receives, dtype, device);
   handle.use([&](Communicator& communicator) {
     std::vector<PeerMessage> messages;
     for (End& end : ends) messages.push_back(end.begin());
-    communicator.exchange(messages);
+    if (device == kNoDevice) {
+      communicator.exchange(messages);
+    } else {
+      void* const streams[] = {reinterpret_cast<void*>(stream)};
+      communicator.enqueue_p2p(messages, streams);
+    }
     for (End& end : ends) end.finish();
   });
 }

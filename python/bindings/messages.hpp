@@ -8,6 +8,7 @@
 namespace plait::python {
 
 // `sends` and `receives` are sequences of (peer, array). Throws kInvalidArgument and what Communicator::exchange does.
-void exchange_arrays(CommunicatorHandle& communicator, nb::sequence sends, nb::sequence receives, nb::handle dtype);
+void exchange_arrays(CommunicatorHandle& communicator, nb::sequence sends, nb::sequence receives, nb::handle dtype,
+                     uintptr_t stream);
 
 }  // namespace plait::python

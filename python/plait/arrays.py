@@ -15,8 +15,9 @@ def new_like(array: Any, shape: tuple[int, ...], dtype: str, is_own: bool, order
     `is_own`: that is the type of the array itself. `order`: the axes as they follow each other in memory, from the
     outermost to the innermost, where that is not C's order.
 
-    Torch tensors give torch tensors, everything else gives numpy arrays. numpy has no bfloat16 and no float8: where the
-    array has a numpy type for them (from ml_dtypes, or unsigned integers that hold their bits), so has the new one.
+    Torch tensors give torch tensors, arrays of JAX, CuPy and numba their kind, everything else numpy arrays. numpy has
+    no bfloat16 and no float8: where the array has a numpy type for them (from ml_dtypes, or unsigned integers that hold
+    their bits), so has the new one.
     """
     if order is not None:
         in_memory = new_like(array, tuple(shape[axis] for axis in order), dtype, is_own)
@@ -24,12 +25,39 @@ def new_like(array: Any, shape: tuple[int, ...], dtype: str, is_own: bool, order
         return in_memory.permute(axes) if _is_tensor(array) else in_memory.transpose(axes)
     if _is_tensor(array):
         return array.new_empty(shape, dtype=array.dtype if is_own else _torch_type(dtype))
+    package = type(array).__module__.partition(".")[0]
+    if package in _OF_GPUS and not hasattr(array, "__array_interface__"):
+        return _OF_GPUS[package](array, shape, array.dtype if is_own else dtype)
     import numpy
 
     given = getattr(array, "dtype", None)
     if isinstance(given, numpy.dtype) and (is_own or _holds_bits(given, dtype)):
         return numpy.empty(shape, given)
     return new_array(shape, dtype)
+
+
+def _new_of_cupy(array: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    import cupy
+
+    with array.device:
+        return cupy.empty(shape, dtype)
+
+
+def _new_of_jax(array: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    import jax
+
+    (device,) = array.devices()
+    with jax.default_device(device):
+        return jax.numpy.empty(shape, dtype).block_until_ready()  # nobody else has it yet, so Plait may write it
+
+
+def _new_of_numba(array: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    from numba import cuda
+
+    return cuda.device_array(shape, dtype)
+
+
+_OF_GPUS = {"cupy": _new_of_cupy, "jax": _new_of_jax, "jaxlib": _new_of_jax, "numba": _new_of_numba}
 
 
 def _is_tensor(array: Any) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from . import _core, plans
+from . import _core, plans, streams
 from .errors import Error, InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -34,6 +34,11 @@ class Communicator:
     given, else a numpy array. `out=array` works in place. `dtype="bfloat16"` reads uint16 memory as that type, say;
     bytes can be read as any.
 
+    On GPUs (`plait.init(device="cuda")`), arrays are those of torch, JAX, CuPy and numba on the rank's GPU. Calls go on
+    `stream`: a stream of one of these packages, or a cudaStream_t as a number. Without one they go on the current
+    stream of the array's package, and return before they are done, as its own calls do; for JAX and numba, which have
+    none, they return when they are done. Nothing is copied there: arrays have no gaps. CUDA graphs capture calls.
+
     Elements may lie in any order and with gaps. all_reduce, reduce and broadcast take an array without gaps as it lies,
     in Fortran's order or with channels last, say: that order is a part of the call, so that ranks with another one get
     Mismatch. All others take elements in C's order. What lies otherwise is copied, before or after the call.
@@ -54,19 +59,25 @@ class Communicator:
     and the end of a generator are no errors. Whatever ended the block goes on as it was.
     """
 
-    def __init__(self, id: UniqueId, rank: int, size: int, settings: Settings | None = None) -> None:
-        """Joins `size` ranks as `rank`; returns when all are there.
+    def __init__(
+        self, id: UniqueId, rank: int, size: int, settings: Settings | None = None, *, device: Any = None
+    ) -> None:
+        """Joins `size` ranks as `rank`; returns when all are there. `device` is as for init().
 
         `id` is the same on all ranks; rank 0 must be in the process that made it. Raises Timeout naming the ranks that
         did not come, Mismatch for two ranks of one number or different sizes.
         """
-        self._core = _core.Communicator.create(id, rank, size, _given(settings))
+        self._take(_core.Communicator.create(id, rank, size, _given(settings), _number_of(device)))
 
     @classmethod
     def _of(cls, core: _core.Communicator) -> Communicator:
         self = cls.__new__(cls)
-        self._core = core
+        self._take(core)
         return self
+
+    def _take(self, core: _core.Communicator) -> None:
+        self._core = core
+        self._device = None if core.device < 0 else core.device
 
     @property
     def rank(self) -> int:
@@ -79,55 +90,66 @@ class Communicator:
         return self._core.size
 
     @property
+    def device(self) -> int | None:
+        """The GPU whose memory calls take, by CUDA's number; None where they take host memory."""
+        return self._device
+
+    @property
     def closed(self) -> bool:
         """Whether close() was called."""
         return self._core.closed
 
-    def all_reduce(self, array: Any, op: Op = "sum", *, out: Any = None, dtype: Any = None) -> Any:
+    def all_reduce(self, array: Any, op: Op = "sum", *, out: Any = None, dtype: Any = None, stream: Any = None) -> Any:
         """Combines the arrays of all ranks, element by element; every rank gets the result.
 
         Shapes: array (…), out (…). Gives `out`.
         """
-        return self._core.run("all_reduce", array, out, dtype, op, 0)
+        return self._run("all_reduce", array, out, dtype, op, 0, stream)
 
-    def reduce(self, array: Any, op: Op = "sum", *, root: int = 0, out: Any = None, dtype: Any = None) -> Any:
+    def reduce(
+        self, array: Any, op: Op = "sum", *, root: int = 0, out: Any = None, dtype: Any = None, stream: Any = None
+    ) -> Any:
         """As all_reduce, but only rank `root` gets the result; the others get None, and their `out` is not looked at.
 
         Shapes: array (…), out (…).
         """
-        return self._core.run("reduce", array, out, dtype, op, root)
+        return self._run("reduce", array, out, dtype, op, root, stream)
 
-    def broadcast(self, array: Any, root: int = 0, *, out: Any = None, dtype: Any = None) -> Any:
+    def broadcast(self, array: Any, root: int = 0, *, out: Any = None, dtype: Any = None, stream: Any = None) -> Any:
         """Gives every rank the array of rank `root`. On other ranks `array` only tells the shape and the type.
 
         Shapes: array (…), out (…). Gives `out`. In place (`out=array`) is the usual way.
         """
-        return self._core.run("broadcast", array, out, dtype, "sum", root)
+        return self._run("broadcast", array, out, dtype, "sum", root, stream)
 
-    def reduce_scatter(self, array: Any, op: Op = "sum", *, out: Any = None, dtype: Any = None) -> Any:
+    def reduce_scatter(
+        self, array: Any, op: Op = "sum", *, out: Any = None, dtype: Any = None, stream: Any = None
+    ) -> Any:
         """Combines the arrays of all ranks; rank r gets the r-th part of the result along the first axis.
 
         Shapes: array (size * n, …), out (n, …). Gives `out`. In place: `out` is the r-th part of `array`.
         """
-        return self._core.run("reduce_scatter", array, out, dtype, op, 0)
+        return self._run("reduce_scatter", array, out, dtype, op, 0, stream)
 
-    def all_gather(self, array: Any, *, out: Any = None, dtype: Any = None) -> Any:
+    def all_gather(self, array: Any, *, out: Any = None, dtype: Any = None, stream: Any = None) -> Any:
         """Gives every rank the arrays of all ranks, one after the other along the first axis.
 
         Shapes: array (n, …), out (size * n, …) or (size, n, …); a new one is the former. Gives `out`. In place: `array`
         is the r-th part of `out`.
         """
-        return self._core.run("all_gather", array, out, dtype, "sum", 0)
+        return self._run("all_gather", array, out, dtype, "sum", 0, stream)
 
-    def gather(self, array: Any, root: int = 0, *, out: Any = None, dtype: Any = None) -> Any:
+    def gather(self, array: Any, root: int = 0, *, out: Any = None, dtype: Any = None, stream: Any = None) -> Any:
         """As all_gather, but only rank `root` gets the arrays; the others get None, and their `out` is not looked at.
 
         Shapes: array (n, …), out (size * n, …) or (size, n, …); a new one is the former. In place: the root's `array`
         is the root-th part of its `out`.
         """
-        return self._core.run("gather", array, out, dtype, "sum", root)
+        return self._run("gather", array, out, dtype, "sum", root, stream)
 
-    def scatter(self, array: Any = None, root: int = 0, *, out: Any = None, dtype: Any = None) -> Any:
+    def scatter(
+        self, array: Any = None, root: int = 0, *, out: Any = None, dtype: Any = None, stream: Any = None
+    ) -> Any:
         """Rank r gets the r-th part along the first axis of the array of rank `root`.
 
         Shapes: array (size * n, …) or (size, n, …), out (n, …). Gives `out`. In place: the root's `out` is the root-th
@@ -137,17 +159,24 @@ class Communicator:
         mpi4py's Scatter and torch.distributed.scatter. Without `out`, `array` tells the shape and the type, as for
         broadcast: `part = scatter(array)` on all ranks. That is shorter, but needs memory for the whole on every rank.
         """
-        return self._core.run("scatter", array, out, dtype, "sum", root)
+        return self._run("scatter", array, out, dtype, "sum", root, stream)
 
-    def all_to_all(self, array: Any, *, out: Any = None, dtype: Any = None) -> Any:
+    def all_to_all(self, array: Any, *, out: Any = None, dtype: Any = None, stream: Any = None) -> Any:
         """Rank r gets the r-th part along the first axis of the arrays of all ranks, one after the other.
 
         Shapes: array (size * n, …), out the same. Gives `out`. In place: `out=array`.
         """
-        return self._core.run("all_to_all", array, out, dtype, "sum", 0)
+        return self._run("all_to_all", array, out, dtype, "sum", 0, stream)
 
     def all_gather_v(
-        self, array: Any, counts: Any, *, displacements: Any = None, out: Any = None, dtype: Any = None
+        self,
+        array: Any,
+        counts: Any,
+        *,
+        displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """As all_gather, but rank r gives `counts[r]` rows, along the first axis. All ranks give the same counts.
 
@@ -158,17 +187,25 @@ class Communicator:
         This and the other methods that end in _v need at least one axis. Counts may be 0. Rows of one rank never
         overlap those of another in an output. Raises Mismatch, on all ranks, where ranks count differently.
         """
-        return self._by_counts("all_gather", array, out, dtype, receives=(counts, displacements))
+        return self._by_counts("all_gather", array, out, dtype, receives=(counts, displacements), stream=stream)
 
     def reduce_scatter_v(
-        self, array: Any, counts: Any, op: Op = "sum", *, displacements: Any = None, out: Any = None, dtype: Any = None
+        self,
+        array: Any,
+        counts: Any,
+        op: Op = "sum",
+        *,
+        displacements: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """As reduce_scatter, but rank r gets `counts[r]` rows of the result. All ranks give the same counts.
 
         Shapes: array (n, …) with n the sum of the counts, out (counts[r], …). `displacements[r]` is the row of `array`
         at which those for rank r begin. Gives `out`. In place: `out` is where its rows are in `array`.
         """
-        return self._by_counts("reduce_scatter", array, out, dtype, op=op, sends=(counts, displacements))
+        return self._by_counts("reduce_scatter", array, out, dtype, op=op, sends=(counts, displacements), stream=stream)
 
     def gather_v(
         self,
@@ -179,13 +216,14 @@ class Communicator:
         displacements: Any = None,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """As all_gather_v, but only rank `root` gets the arrays; the others get None.
 
         Shapes: array (n, …) with any n, which is `counts[r]` of the root. `counts`, `displacements` and `out` of other
         ranks are not looked at.
         """
-        return self._by_counts("gather", array, out, dtype, root=root, receives=(counts, displacements))
+        return self._by_counts("gather", array, out, dtype, root=root, receives=(counts, displacements), stream=stream)
 
     def scatter_v(
         self,
@@ -196,6 +234,7 @@ class Communicator:
         displacements: Any = None,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Rank r gets `counts[r]` rows of the array of rank `root`, along the first axis.
 
@@ -203,7 +242,7 @@ class Communicator:
         at which those for rank r begin. Gives `out`, which all ranks but the root must give: its rows say how many
         come. `array`, `counts` and `displacements` of other ranks than the root are not looked at.
         """
-        return self._by_counts("scatter", array, out, dtype, root=root, sends=(counts, displacements))
+        return self._by_counts("scatter", array, out, dtype, root=root, sends=(counts, displacements), stream=stream)
 
     def all_to_all_v(
         self,
@@ -215,6 +254,7 @@ class Communicator:
         receive_displacements: Any = None,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Gives `send_counts[r]` rows to each rank r, and gets `receive_counts[r]` rows from it.
 
@@ -224,7 +264,7 @@ class Communicator:
         both. Gives `out`. In place: `out=array` with equal counts and displacements; the array is copied first.
         """
         sends, receives = (send_counts, send_displacements), (receive_counts, receive_displacements)
-        return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives)
+        return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives, stream=stream)
 
     def _by_counts(
         self,
@@ -237,8 +277,51 @@ class Communicator:
         root: int = 0,
         sends: tuple[Any, Any] = (None, None),
         receives: tuple[Any, Any] = (None, None),
+        stream: Any = None,
     ) -> Any:
-        return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
+        if self._device is None:
+            if stream is not None:
+                raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
+            return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
+        from . import by_messages
+
+        if dtype is not None:
+            raise InvalidArgument(
+                "dtype: not with counts on GPUs; pass an array of that type, such as tensor.view(dtype)"
+            )
+        call = by_messages.Call(collective, op or "sum", root, sends, receives)
+        if stream is None:
+            return by_messages.run(self, call, array, out, None)
+        given = array if array is not None else out
+        return streams.call_on(
+            streams.handle_of(stream), given, lambda handle: by_messages.run(self, call, array, out, handle)
+        )
+
+    def _run(self, collective: str, array: Any, out: Any, dtype: Any, op: Op, root: int, stream: Any) -> Any:
+        if self._device is None and stream is None:
+            return self._core.run(collective, array, out, dtype, op, root)
+
+        def call(handle: int) -> Any:
+            return self._core.run(collective, array, out, dtype, op, root, handle)
+
+        return self._enqueue(call, (array, out), stream)
+
+    def _enqueue(self, call: Callable[[int], Any], arrays: Sequence[Any], stream: Any) -> Any:
+        """Makes a call on a stream; without one, on that of the arrays' package, or waits for the call."""
+        if self._device is None:
+            if stream is not None:
+                raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
+            return call(0)
+        given = [array for array in arrays if array is not None]
+        for array in given:
+            streams.make_ready(array)
+        if stream is not None:
+            return streams.call_on(streams.handle_of(stream), given[0] if given else None, call)
+        current = streams.current(given[0]) if given else None
+        result = call(streams.PER_THREAD if current is None else current)
+        if current is None:
+            self._core.finish()
+        return result
 
     def run(
         self,
@@ -248,6 +331,7 @@ class Communicator:
         *,
         out: Any = None,
         dtype: Any = None,
+        stream: Any = None,
     ) -> Any:
         """Runs a plan of your own: its collective, with the plan in place of the one that Plait would choose.
 
@@ -258,17 +342,20 @@ class Communicator:
         Raises InvalidInput and InvalidPlan where the plan cannot be read or is wrong, InvalidArgument where it is for
         another number of ranks or never in place, and Mismatch, on all ranks, where they run different plans.
         """
-        return self._core.run_plan(_plan(plan), array, out, dtype, op)
+        given = _plan(plan)
+        return self._enqueue(
+            lambda handle: self._core.run_plan(given, array, out, dtype, op, handle), (array, out), stream
+        )
 
-    def send(self, array: Any, peer: int, *, dtype: Any = None) -> None:
+    def send(self, array: Any, peer: int, *, dtype: Any = None, stream: Any = None) -> None:
         """Sends the array to rank `peer`, which must recv() as many bytes; returns when the array may change.
 
         Messages from one rank to another arrive in the order in which they were sent. Only small ones are sure not to
         wait for their receiver: where two ranks send to each other, use exchange().
         """
-        self._core.exchange([(peer, array)], [], dtype)
+        self._exchange([(peer, array)], [], dtype, stream)
 
-    def recv(self, array: Any, peer: int, *, dtype: Any = None) -> Any:
+    def recv(self, array: Any, peer: int, *, dtype: Any = None, stream: Any = None) -> Any:
         """Fills the array with what rank `peer` sends, and gives the array.
 
         `array` may also be a shape, an int or a tuple of ints: `recv(100, 1, dtype="float32")` gives a new numpy array.
@@ -284,11 +371,16 @@ class Communicator:
                 array = new_array(array, dtype)
             except (TypeError, ValueError) as error:
                 raise InvalidArgument(f"recv: {array!r} is no shape: {error}") from None
-        self._core.exchange([], [(peer, array)], dtype)
+        self._exchange([], [(peer, array)], dtype, stream)
         return array
 
     def exchange(
-        self, *, sends: Mapping[int, Any] | None = None, receives: Mapping[int, Any] | None = None, dtype: Any = None
+        self,
+        *,
+        sends: Mapping[int, Any] | None = None,
+        receives: Mapping[int, Any] | None = None,
+        dtype: Any = None,
+        stream: Any = None,
     ) -> None:
         """Sends and receives together; returns when all of it is done. None of the messages waits for another.
 
@@ -296,7 +388,11 @@ class Communicator:
         this rank itself, as many are received as are sent: `exchange(sends={right: a}, receives={left: b})` is a shift
         along a ring of any size.
         """
-        self._core.exchange(_ends(sends, "sends"), _ends(receives, "receives"), dtype)
+        self._exchange(_ends(sends, "sends"), _ends(receives, "receives"), dtype, stream)
+
+    def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]], dtype: Any, stream: Any) -> None:
+        arrays = [array for _, array in (*sends, *receives)]
+        self._enqueue(lambda handle: self._core.exchange(sends, receives, dtype, handle), arrays, stream)
 
     def barrier(self) -> None:
         """Returns when every rank has called it."""
@@ -377,18 +473,55 @@ class Communicator:
         return f"<plait.Communicator, rank {self.rank} of {self.size}>"
 
 
-def init(settings: Settings | None = None, *, sequence: int = 0) -> Communicator:
+def init(settings: Settings | None = None, *, sequence: int = 0, device: Any = None) -> Communicator:
     """The communicator of all ranks that `plait run`, torchrun, mpirun or srun started; of one rank without a launcher.
 
+    `device`: None or "cpu" for arrays in host memory. "cuda" for those on the GPU of this rank's number on its host,
+    from GPU 0 again where there are more ranks than GPUs; "cuda:1" or 1 for those on GPU 1; also a torch.device. All
+    ranks have a GPU, or none has.
+
     A job that makes several communicators this way numbers them: `sequence` is 0, 1, 2, … on every rank. Raises
-    InvalidInput where the environment contradicts itself, Timeout where ranks do not come.
+    InvalidInput where the environment contradicts itself, InvalidArgument where there is no such GPU, Timeout where
+    ranks do not come.
     """
-    return Communicator._of(_core.Communicator.from_environment(_given(settings), sequence))
+    return Communicator._of(_core.Communicator.from_environment(_given(settings), sequence, _number_of(device)))
 
 
-def in_process(size: int, settings: Settings | None = None) -> list[Communicator]:
-    """All ranks of a new communicator in this process, one for each of `size` threads."""
-    return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
+def in_process(
+    size: int, settings: Settings | None = None, *, devices: Sequence[int] | None = None
+) -> list[Communicator]:
+    """All ranks of a new communicator in this process, one for each of `size` threads.
+
+    With `devices`, rank r works on the memory of GPU devices[r]; a GPU may be there several times.
+    """
+    if devices is None:
+        return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]
+    if len(devices) != size:
+        raise InvalidArgument(f"devices: there are {len(devices)} for {size} ranks; name one for each")
+    numbers = [_number_of(device) for device in devices]
+    return [Communicator._of(core) for core in _core.Communicator.in_process_on(numbers, _given(settings))]
+
+
+def _number_of(device: Any) -> int:
+    """CUDA's number of a GPU; -1 for host memory."""
+    if device is None or device == "cpu":
+        return -1
+    if isinstance(device, int) and not isinstance(device, bool):
+        number: int | None = device
+    else:
+        kind, colon, text = str(device).partition(":")
+        if kind == "cpu" and not colon:
+            return -1
+        if kind != "cuda" or (colon and not text.isdecimal()):
+            raise InvalidArgument(f"device: '{device}' is none; pass 'cuda', 'cuda:0', a number, or 'cpu'")
+        number = int(text) if text else None
+    gpus = len(_core.look_at_cuda().devices)
+    if number is None:
+        launched = _core.launch_environment()
+        return (launched.local_rank if launched is not None else 0) % gpus
+    if not 0 <= number < gpus:
+        raise InvalidArgument(f"device: there is no GPU {number}; this process sees {gpus}")
+    return number
 
 
 def _is_orderly(error: BaseException | None) -> bool:

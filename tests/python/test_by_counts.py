@@ -233,7 +233,7 @@ BAD = [
     (lambda c: c.all_gather_v(np.ones(2), [2, 1 << 64]), r"18446744073709551616 is no number of rows"),
     (lambda c: c.all_gather_v(np.ones(2), [2, 1 << 58], displacements=[0, 1 << 60], out=np.ones(9)), "end after"),
     (lambda c: c.reduce_scatter_v(np.ones(4), [2, 2], out=np.ones(3)), r"out: it has 3 rows, and counts say 2"),
-    (lambda c: c.reduce_scatter_v(np.ones(4), [2, 2], "add"), r"op 'add' is none of"),
+    (lambda c: c.reduce_scatter_v(np.ones(4), [2, 2], "xor"), r"op 'xor' is none of"),
     (lambda c: c.scatter_v(np.ones(4), [2, 2], root=5), r"scatter_v needs it on every rank but the root, 5"),
     (lambda c: c.scatter_v(np.ones(4), [2, 2], root=5, out=np.ones(2)), r"root 5 is not one of the 2 ranks"),
     (lambda c: c.gather_v(np.ones(4), [2, 2], root=c.rank), r"gives 4 elements to itself, and gets 2"),

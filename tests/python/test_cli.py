@@ -27,6 +27,7 @@ COMMANDS = [
     "verify",
     "simulate",
     "calibrate",
+    "training",
     "paper",
     "run",
     "bench",

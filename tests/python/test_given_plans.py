@@ -183,7 +183,7 @@ def test_a_plan_and_a_choice_are_different_calls():
         (plans.make("barrier", "flat", 2), [np.ones(3)], "a barrier has no array"),
         (plans.make("all_reduce", "ring", 2), [], "array: all_reduce needs one on every rank"),
         (plans.make("reduce_scatter", "ring", 2), [np.ones(3)], "needs a first axis that 2 divides"),
-        (plans.make("all_reduce", "ring", 2), [np.ones(3), "add"], "op 'add' is none of"),
+        (plans.make("all_reduce", "ring", 2), [np.ones(3), "xor"], "op 'xor' is none of"),
         (7, [np.ones(3)], "plan: a int is none; pass a plait.Plan, the path of a file, or JSON"),
     ],
     ids=lambda value: value.collective if isinstance(value, plait.Plan) else "",

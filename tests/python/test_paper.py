@@ -97,6 +97,23 @@ def test_table_2_is_met(page_of):
     assert ueno.equation("ueno_flat_ring", 24) > ueno.equation("ueno_two_layers", 24)
 
 
+def test_table_4_has_the_six_rows_of_an_iteration(page_of):
+    from plait.papers import ueno
+
+    table = ueno.table_4()
+    rows = {row[0]: [float(cell.rstrip("%")) for cell in row[1:]] for row in table.rows}
+    parts = ["forward", "backward", "pack", "all_reduce", "unpack", "update"]
+    assert list(rows) == [*parts, "total", "parallel efficiency"]
+    for column in range(6):
+        total = rows["total"][column]
+        assert sum(rows[part][column] for part in parts) == pytest.approx(total, abs=0.31)
+        exposed = sum(rows[part][column] for part in ("pack", "all_reduce", "unpack"))
+        assert rows["parallel efficiency"][column] == pytest.approx(100 * (total - exposed) / total, abs=0.3)  # UEN-56
+    # The best hierarchy beats the flat ring, the more the more GPUs there are.
+    gains = [rows["all_reduce"][i] / rows["all_reduce"][i + 1] for i in (0, 2, 4)]
+    assert gains == sorted(gains) and gains[0] > 1.2
+
+
 def test_blink_counts_links(page_of):
     from plait.papers import blink
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from .. import papers
 from ..papers.plots import save_svg
 from . import usage
+from .progress import Progress
 from .screen import show
 
 _DESCRIPTION = """\
@@ -54,7 +55,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.name is None:
         raise usage.UsageError(f"paper: which one? {', '.join(papers.PAPERS)}")
     try:
-        page = papers.make(options.name)
+        with Progress() as progress:
+            page = papers.make(options.name, progress)
     except ImportError as error:
         raise usage.UsageError(f"paper: {error}") from None
     file = Path(options.output or f"{options.name}.html")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -17,12 +18,19 @@ from .page import Page
 PAPERS = {
     "ueno": "hierarchical ring all-reduce on ABCI, 4 to 2,048 GPUs (Ueno and Yokota, 2019)",
     "blink": "broadcast, gather, all-gather and all-reduce on subsets of a DGX-1 (Wang et al., 2020)",
+    "nv-group": "all-reduce over NVLink groups on Summit and DGX-2, to 1,536 GPUs, and training (Chu et al., 2020)",
 }
 
 
-def make(name: str) -> Page:
-    """The page of a paper, one of PAPERS. Takes some seconds. Raises ImportError without matplotlib."""
-    return importlib.import_module(f".{name}", __name__).page()
+def make(name: str, progress: Callable[[str], object] | None = None) -> Page:
+    """The page of a paper, one of PAPERS. Takes seconds, or half a minute; `progress` hears what is done.
+
+    Raises ImportError without matplotlib.
+    """
+    module = importlib.import_module(f".{name.replace('-', '_')}", __name__)
+    if hasattr(module, "prepare"):  # what takes long
+        module.prepare(progress)
+    return module.page()
 
 
 def data_text(file: str) -> str:

@@ -12,7 +12,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
-th:first-child, td:first-child { text-align: left; } td.words { text-align: left; }
+th:first-child, td:first-child { text-align: left; } .words { text-align: left; }
 tr:nth-child(even) td { background: var(--faint); }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-size: .9rem; }
 .scroll { overflow-x: auto; } .source { font-size: .9rem; opacity: .8; }"""
@@ -82,7 +82,7 @@ def _part(part: str | Plot | Table) -> str:
 
 def _table(table: Table) -> str:
     def cells(tag: str, values: Sequence[object]) -> str:
-        kind = [' class="words"' if tag == "td" and i in table.words else "" for i in range(len(values))]
+        kind = [' class="words"' if i in table.words else "" for i in range(len(values))]
         return "".join(f"<{tag}{kind[i]}>{html.escape(str(value))}</{tag}>" for i, value in enumerate(values))
 
     rows = "".join(f"<tr>{cells('td', row)}</tr>\n" for row in table.rows)

@@ -1,0 +1,73 @@
+"""CUDA streams as their owners write them, and the one on which a call goes that names none."""
+
+from __future__ import annotations
+
+from .errors import InvalidArgument
+
+TYPE_CHECKING = False  # importing typing takes longer than all of Plait
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+PER_THREAD = 2  # CUDA's default stream of the calling thread, cudaStreamPerThread
+
+
+def handle_of(stream: Any) -> int:
+    """The cudaStream_t of a stream: a number, or an object of torch, CuPy, numba or cuda.core."""
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for name in ("cuda_stream", "ptr", "handle"):  # torch, CuPy, numba
+        if hasattr(stream, name):
+            handle = getattr(stream, name)
+            return int(getattr(handle, "value", handle) or 0)
+    raise InvalidArgument(
+        f"stream: a {type(stream).__name__} is none; pass a stream of torch, CuPy or numba, or its cudaStream_t as a "
+        "number"
+    )
+
+
+def current(array: Any) -> int | None:
+    """The stream that the array's package works on now; None where it has none that a caller could name.
+
+    torch and CuPy have a current stream. JAX orders its own work, and numba's default is CUDA's: their calls are done
+    when they return.
+    """
+    package = _package(array)
+    if package == "torch":
+        import torch
+
+        return torch.cuda.current_stream(array.device).cuda_stream
+    if package == "cupy":
+        import cupy
+
+        return cupy.cuda.get_current_stream().ptr
+    return None
+
+
+def call_on(handle: int, array: Any, call: Callable[[int], Any]) -> Any:
+    """call(handle), for which the array's package allocates on that stream: new memory has no work of another one."""
+    package = _package(array)
+    if package == "torch":
+        import torch
+
+        with torch.cuda.stream(torch.cuda.ExternalStream(handle, device=array.device)):
+            return call(handle)
+    if package == "cupy":
+        import cupy
+
+        with cupy.cuda.ExternalStream(handle):
+            return call(handle)
+    return call(handle)
+
+
+def make_ready(array: Any) -> None:
+    """Waits for what JAX is about to write to an array; its streams cannot be waited for."""
+    if _package(array) in ("jax", "jaxlib"):
+        array.block_until_ready()
+
+
+def _package(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]

@@ -1,0 +1,111 @@
+"""What can be told of arrays on GPUs without a GPU: how they are refused, and which stream a call goes on.
+
+tests/gpu/python_test.py makes the calls, where there are GPUs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import plait
+import pytest
+from plait import streams
+
+
+class OnGpu:
+    """An array of a GPU as far as DLPack tells."""
+
+    def __init__(self, device: tuple[int, int] = (2, 0)) -> None:
+        self.device = device
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **options):
+        raise AssertionError("nobody may ask for memory that cannot be used")
+
+
+@pytest.fixture
+def comm():
+    with plait.in_process(1)[0] as comm:
+        yield comm
+
+
+def test_host_memory_has_no_device_and_no_stream(comm):
+    assert comm.device is None
+    calls = (
+        lambda: comm.all_reduce(np.ones(2), stream=0),
+        lambda: comm.scatter(np.ones(2), stream=0),
+        lambda: comm.send(np.ones(2), 0, stream=0),
+        lambda: comm.exchange(sends={}, stream=0),
+    )
+    for call in calls:
+        with pytest.raises(plait.InvalidArgument, match=r"stream: a communicator of host memory has none"):
+            call()
+    assert comm.all_reduce(np.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("device", [(2, 0), (2, 1), (13, 0), (10, 0)])
+def test_host_memory_refuses_what_is_on_a_device(comm, device):
+    with pytest.raises(plait.InvalidArgument, match=rf"device type {device[0]}\).*device='cuda'"):
+        comm.all_reduce(OnGpu(device))
+    with pytest.raises(plait.InvalidArgument, match="out: the array is in the memory of a device"):
+        comm.all_reduce(np.ones(2), out=OnGpu(device))
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cuda:", "cpu:0", "", 1.5, True, "cuda:-1"])
+def test_devices_that_are_none(device):
+    with pytest.raises(plait.InvalidArgument, match=r"device: '.*' is none; pass 'cuda', 'cuda:0', a number, or 'cpu'"):
+        plait.init(device=device)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", 0, SimpleNamespace(__str__=None)])
+def test_a_gpu_that_is_not_there(device, monkeypatch):
+    def none():
+        raise plait.InvalidArgument("no GPU")
+
+    monkeypatch.setattr(plait._core, "look_at_cuda", none)
+    with pytest.raises(plait.InvalidArgument):
+        plait.init(device=device)
+
+
+def test_the_number_of_a_device(monkeypatch):
+    number_of = plait.communicator._number_of
+    monkeypatch.setattr(plait._core, "look_at_cuda", lambda: SimpleNamespace(devices=["one", "two"]))
+    monkeypatch.setattr(plait._core, "launch_environment", lambda: SimpleNamespace(local_rank=5))
+    assert [number_of(it) for it in (None, "cpu", "cuda", "cuda:0", 1)] == [-1, -1, 1, 0, 1]
+    with pytest.raises(plait.InvalidArgument, match="there is no GPU 2; this process sees 2"):
+        number_of("cuda:2")
+    monkeypatch.setattr(plait._core, "launch_environment", lambda: None)
+    assert number_of("cuda") == 0
+
+
+def test_devices_of_ranks_in_a_process():
+    with pytest.raises(plait.InvalidArgument, match="there are 1 for 2 ranks"):
+        plait.in_process(2, devices=[0])
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        7,
+        SimpleNamespace(cuda_stream=7),  # torch
+        SimpleNamespace(ptr=7),  # CuPy
+        SimpleNamespace(handle=ctypes.c_void_p(7)),  # numba
+        type("Stream", (), {"__cuda_stream__": lambda self: (0, 7)})(),  # cuda.core
+    ],
+)
+def test_handles_of_streams(stream):
+    assert streams.handle_of(stream) == 7
+
+
+def test_the_default_stream_of_numba_is_null():
+    assert streams.handle_of(SimpleNamespace(handle=ctypes.c_void_p(None))) == 0
+
+
+@pytest.mark.parametrize("stream", ["default", True, 1.5, object()])
+def test_what_is_no_stream(stream):
+    with pytest.raises(plait.InvalidArgument, match=r"stream: a .* is none; pass a stream of torch, CuPy or numba"):
+        streams.handle_of(stream)
