@@ -72,6 +72,15 @@ nb::tuple grow(Hierarchies& hierarchies, double bytes, int keep) {
   return nb::make_tuple(of_ranks, evaluations_of(grown));
 }
 
+nb::tuple profile_that_fits(const Topology& topology, int ranks) {
+  const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
+  const std::string& name = profile_for(topology, place_ranks(topology, ranks > 0 ? ranks : gpus).device_of_rank).name;
+  for (const internal::ProfileText& it : internal::profile_texts()) {
+    if (it.name == name) return nb::make_tuple(name, it.text);
+  }
+  fail(ErrorCode::kInternal, "no text of profile ", name);
+}
+
 void bind_profile(nb::module_& module) {
   nb::class_<Profile>(module, "Profile", "A machine's costs and measured tables, with their source.")
       .def_ro("name", &Profile::name)
@@ -86,6 +95,8 @@ void bind_profile(nb::module_& module) {
         return names;
       },
       "The profiles that Plait comes with.");
+  module.def("profile_that_fits", &profile_that_fits, nb::arg("topology"), nb::arg("ranks") = 0,
+             "Name and text of the library's profile for so many ranks of a machine (0: one a GPU).");
 }
 
 }  // namespace

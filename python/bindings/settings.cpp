@@ -81,6 +81,8 @@ constexpr Field kFields[] = {
      "pins how collectives are launched on GPUs; empty: the tuner chooses; the same on all ranks"},
     {"topology", "a text such as \"summit\" or \"kesch:nodes=2\", or an empty one", set<&Settings::topology>,
      get<&Settings::topology>, "a machine that stands in for this one when plans are chosen; the same on all ranks"},
+    {"profile", "the path of a profile, or an empty text", set<&Settings::profile>, get<&Settings::profile>,
+     "costs and rules in place of those of the profile that fits the machine; the same on all ranks"},
     {"max_sms", "a whole number from 8 to 1024, or 0 for no limit", set<&Settings::max_sms>, get<&Settings::max_sms>,
      "SMs of a GPU that a call may keep busy; the same on all ranks"},
     {"peer_memory", "one of: auto, vmm, ipc, host",

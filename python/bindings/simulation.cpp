@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "api/machine_simulation.hpp"
+#include "api/plan_prediction.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
 #include "bindings/bindings.hpp"
@@ -78,9 +79,49 @@ nb::list queue_rows(const MachineSimulation& made) {
   return rows;
 }
 
+FlagPlace parse_protocol(const std::string& text) {
+  if (text == "Simple") return FlagPlace::kBehindData;
+  if (text == "LL") return FlagPlace::kEvery8Bytes;
+  if (text == "LL128") return FlagPlace::kEvery128Bytes;
+  fail(ErrorCode::kInvalidArgument, "protocol '", text, "'; it is Simple, LL or LL128");
+}
+
+void bind_prediction(nb::module_& module) {
+  nb::class_<PlanPrediction>(module, "PlanPrediction", "The time of one plan on one machine by its costs.")
+      .def(
+          "__init__",
+          [](PlanPrediction* self, const Topology& topology, const std::string& collective,
+             const std::string& algorithm, int ranks, int root, const std::string& protocol) {
+            MachinePlanRequest request;
+            request.collective = parse_collective(collective);
+            request.algorithm = algorithm;
+            request.ranks = ranks;
+            request.root = root;
+            new (self) PlanPrediction(topology, request, parse_protocol(protocol));
+          },
+          nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"), nb::kw_only(), nb::arg("ranks") = 0,
+          nb::arg("root") = 0, nb::arg("protocol") = "Simple", "Raises InvalidArgument, and what making a plan raises.")
+      .def_prop_ro("algorithm", &PlanPrediction::algorithm, "with its arguments")
+      .def_prop_ro(
+          "media",
+          [](const PlanPrediction& it) {
+            std::vector<std::string> names;
+            for (const LinkKind kind : it.media()) names.emplace_back(name(kind));
+            return names;
+          },
+          "The kinds of links over which ranks signal each other.")
+      .def(
+          "seconds",
+          [](const PlanPrediction& it, const Profile& profile, double bytes) {
+            return it.seconds(profile.costs, bytes);
+          },
+          nb::arg("profile"), nb::arg("message_bytes"), "By the costs of a profile, from call to return.");
+}
+
 }  // namespace
 
 void bind_simulation(nb::module_& module) {
+  bind_prediction(module);
   nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine.")
       .def_ro("algorithm", &MachineSimulation::algorithm, "with its arguments")
       .def_prop_ro("topology", [](const MachineSimulation& made) { return made.topology(); })

@@ -25,6 +25,7 @@ class Settings:
         algorithm: str = ...,
         launch: str = ...,
         topology: str = ...,
+        profile: str = ...,
         max_sms: int = ...,
         peer_memory: str = ...,
         pdl: bool = ...,
@@ -46,6 +47,7 @@ class Settings:
         algorithm: str = ...,
         launch: str = ...,
         topology: str = ...,
+        profile: str = ...,
         max_sms: int = ...,
         peer_memory: str = ...,
         pdl: bool = ...,
@@ -104,6 +106,10 @@ class Settings:
     def topology(self) -> str: ...
     @topology.setter
     def topology(self, value: str, /) -> None: ...
+    @property
+    def profile(self) -> str: ...
+    @profile.setter
+    def profile(self, value: str, /) -> None: ...
     @property
     def max_sms(self) -> int: ...
     @max_sms.setter
@@ -348,6 +354,25 @@ def simulate_on_machine(
 def simulate_plan(
     topology: Topology, plan: Plan, message_bytes: int, *, profile: str = "", settings: Settings | None = None
 ) -> Simulation: ...
+
+class PlanPrediction:
+    def __init__(
+        self,
+        topology: Topology,
+        collective: str,
+        algorithm: str,
+        *,
+        ranks: int = 0,
+        root: int = 0,
+        protocol: str = "Simple",
+    ) -> None: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def media(self) -> list[str]: ...
+    def seconds(self, profile: Profile, message_bytes: float) -> float: ...
+
+def profile_that_fits(topology: Topology, ranks: int = 0) -> tuple[str, str]: ...
 def algorithms() -> list[Algorithm]: ...
 def make_plan(
     collective: str,

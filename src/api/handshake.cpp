@@ -9,6 +9,7 @@
 #include "api/cores.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "tuner/given_profile.hpp"
 
 namespace plait {
 namespace {
@@ -36,6 +37,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.max_sms = settings.max_sms;
   own.cores = own_cores();
   own.machine = std::hash<std::string>{}(own_boot_id());
+  if (!settings.profile.empty()) own.profile = std::hash<std::string>{}(given_profile_text(settings));
   copy_text(own.launch, settings.launch);
   copy_text(own.topology, settings.topology);
   copy_text(own.algorithm, settings.algorithm);
@@ -57,6 +59,7 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("PLAIT_STAGING_LANES", all[rank].staging_lanes, all[0].staging_lanes);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
     check("PLAIT_TOPOLOGY", std::string(all[rank].topology), std::string(all[0].topology));
+    check("the text of the profile (PLAIT_PROFILE)", all[rank].profile, all[0].profile);
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
     check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);
     if (all[rank].has_device == all[0].has_device) continue;

@@ -22,6 +22,7 @@ struct Handshake {
   char algorithm[1024] = {};  // one for each collective, with all that it takes
   char launch[64] = {};
   char topology[256] = {};
+  uint64_t profile = 0;  // hash of the text of the one that is given; 0: none
   int32_t max_sms = 0;
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which

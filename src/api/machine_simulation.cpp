@@ -69,7 +69,8 @@ MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_pr
   SimulatorProgram program = compile(*plan, check_form_of_any_size(*plan), routes);
   const size_t bytes = plan->collective == Collective::kBarrier ? 0 : message_bytes;
   if (operations > kMostKeptOperations) plan.reset();
-  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen));
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen),
+                             static_cast<double>(bytes));
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
   return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,

@@ -175,6 +175,15 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.topology; },
      "a machine that stands in for this one when plans are chosen, such as summit, machine.json or kesch:nodes=2"},
+    {"PLAIT_PROFILE", "the path of a profile",
+     [](std::string_view text, Settings& settings) {
+       settings.profile = text;
+       return true;
+     },
+     [](const Settings& settings) { return settings.profile; },
+     "costs and rules, as plait calibrate writes them, in place of those of the profile that fits the machine; the "
+     "same "
+     "on all ranks"},
     {"PLAIT_LAUNCH", "<Simple|LL|LL128>:<channels>x<threads>[+<channels>:<share>%]",
      [](std::string_view text, Settings& settings) {
        settings.launch = text;

@@ -60,6 +60,7 @@ struct Settings {
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::string algorithm;  // "all_reduce:ring,…" pins algorithms; empty: the tuner chooses
   std::string topology;   // "summit", "machine.json" or "kesch:nodes=2" stands in for the machine; empty: what there is
+  std::string profile;    // a file of costs and rules in place of the profile that fits the machine; empty: that one
   std::string launch;     // "LL:32x512" pins how GPUs are used; empty: the tuner chooses
   int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
   PeerMemoryKind peer_memory = PeerMemoryKind::kAuto;

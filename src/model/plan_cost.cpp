@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -15,13 +16,18 @@ namespace {
 
 Line after(double seconds, const Line& line) { return {seconds + line.start, line.per_byte}; }
 
-double most_memory_bytes(const Plan& plan, const PlanCounts& counts) {
-  if (plan.chunk_count() == 0) return 0;
-  int64_t most = 0;
+// Of ranks of equal amounts one stands for all.
+std::vector<MemoryBytes> memory_bytes(const Plan& plan, const PlanCounts& counts) {
+  std::vector<MemoryBytes> bytes;
+  if (plan.chunk_count() == 0) return bytes;
+  std::set<std::pair<int64_t, int64_t>> seen;
   for (size_t rank = 0; rank < counts.chunks_read.size(); ++rank) {
-    most = std::max(most, counts.chunks_read[rank] + counts.chunks_written[rank]);
+    const int64_t all = counts.chunks_read[rank] + counts.chunks_written[rank];
+    if (!seen.insert({all, counts.chunks_combined[rank]}).second) continue;
+    const double chunks = chunks_of_size(plan);
+    bytes.push_back({static_cast<double>(all) / chunks, static_cast<double>(counts.chunks_combined[rank]) / chunks});
   }
-  return static_cast<double>(most) / chunks_of_size(plan);
+  return bytes;
 }
 
 Pairing checked(const Plan& plan, const Routes& routes) {
@@ -65,14 +71,17 @@ PlanModel::PlanModel(const Plan& plan, const PlanCounts& counts, Timeline timeli
       load_(link_load(plan, counts, timeline_, routes)),
       steps_(timeline_.steps()),
       moves_data_(plan.chunk_count() > 0),
-      memory_bytes_(most_memory_bytes(plan, counts)) {}
+      memory_bytes_(memory_bytes(plan, counts)) {}
 
 CostCurve PlanModel::curve(const Costs& costs, FlagPlace flags) const {
   const StepCosts steps = step_costs(costs, flags);
   CostCurve curve;
   curve.add({costs.launch_seconds, load_.busiest_seconds * steps.link_share});
-  if (moves_data_ && costs.memory_gbps > 0) {
-    curve.add({costs.launch_seconds, memory_bytes_ / (costs.memory_gbps * kBytesPerGb)});
+  for (const MemoryBytes& of_rank : memory_bytes_) {
+    const double bytes = of_rank.all + (costs.combine_share - 1) * of_rank.combined;
+    for (const Line& line : costs.memory_lines()) {
+      curve.add({costs.launch_seconds + line.start, line.per_byte * bytes});
+    }
   }
   // Between two of these sizes the critical path is one of theirs, or hardly longer.
   for (const double bytes : {0.0, 1e3, 3e4, 3e5, 3e6, 1e8, std::numeric_limits<double>::infinity()}) {

@@ -28,6 +28,11 @@ enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  /
 // What operations cost with the flags there.
 StepCosts step_costs(const Costs& costs, FlagPlace flags);
 
+// What a rank reads and writes for each byte of the message, and how much of that by operations that combine.
+struct MemoryBytes {
+  double all = 0, combined = 0;
+};
+
 // A plan on a machine, as the model sees it. The plan need not be proved yet: it is cheaper to try many than to prove
 // them.
 class PlanModel {
@@ -47,7 +52,7 @@ class PlanModel {
   const LinkLoad load_;
   const int steps_;
   const bool moves_data_;
-  const double memory_bytes_;  // read and written by the busiest rank, for each byte of the message
+  const std::vector<MemoryBytes> memory_bytes_;  // of ranks, each amount once
 };
 
 }  // namespace plait

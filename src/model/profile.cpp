@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "model/units.hpp"
 #include "topology/groups.hpp"
 #include "topology/paths.hpp"
 
@@ -47,6 +48,8 @@ std::vector<int> distinct(std::vector<int> devices) {
   return devices;
 }
 
+}  // namespace
+
 bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank) {
   const bool on_cpus = device_at(topology, device_of_rank[0]).kind == DeviceKind::kCpu;
   if (!names(profile.machines, topology.name) || (on_cpus && !profile.machines.empty())) return false;
@@ -62,8 +65,6 @@ bool fits(const Profile& profile, const Topology& topology, const std::vector<in
   if (devices.size() == 1 || share_a_switch(topology, devices)) return true;
   return devices.size() == 2 && find_groups(topology, devices, GroupRule::kGpuOnly).size() == 1;
 }
-
-}  // namespace
 
 const std::vector<Profile>& profiles() {
   static const auto& all = *[] {
@@ -87,6 +88,19 @@ const Profile& profile_for(const Topology& topology, const std::vector<int>& dev
     if (fits(profile, topology, device_of_rank)) return profile;
   }
   fail(ErrorCode::kInternal, "no profile fits ", topology.name, "; profiles/default.json is missing");
+}
+
+std::array<Line, 2> Costs::memory_lines() const {
+  if (memory_gbps <= 0) return {};
+  const double of_byte = 1 / (memory_gbps * kBytesPerGb);
+  if (cache_gbps <= memory_gbps || cache_bytes <= 0) return {Line{0, of_byte}, Line{0, of_byte}};
+  const double cached = 1 / (cache_gbps * kBytesPerGb);
+  return {Line{0, cached}, Line{-cache_bytes * (of_byte - cached), of_byte}};
+}
+
+double Costs::memory_seconds(double bytes) const {
+  const auto [cached, rest] = memory_lines();
+  return std::max(cached.at(bytes), rest.at(bytes));
 }
 
 std::string MeasuredOn::text() const {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/line.hpp"
 #include "model/ring_costs.hpp"
 #include "plan/plan.hpp"
 #include "topology/topology.hpp"
@@ -32,6 +33,13 @@ struct Costs {
   // is so many bytes. 0: any number gets all. Only the simulator looks at it.
   std::array<double, kLinkKindCount> half_bytes = {};
   double memory_gbps = 0;  // what a rank reads and writes in its own memory, 10^9 bytes/s; 0: not looked at
+  // The first bytes that a rank reads and writes in a call are in its cache; 0: none are.
+  double cache_gbps = 0, cache_bytes = 0;
+  double combine_share = 1;  // what bytes count there that an operation combines, over those that it copies; 1 or more
+
+  // What so many bytes take of a rank's memory, as a maximum of lines: those in its cache, and the others.
+  std::array<Line, 2> memory_lines() const;
+  double memory_seconds(double bytes) const;
   // With the flag inside the data a step costs less and the message more.
   struct Protocol {
     double signal_share = 1;  // of signal_seconds
@@ -150,6 +158,9 @@ Profile parse_profile(std::string_view text, std::string file);
 const std::vector<Profile>& profiles();
 // The first profile that fits the devices of the ranks. More specific ones come first, and there is always one.
 const Profile& profile_for(const Topology& topology, const std::vector<int>& device_of_rank);
+
+// Whether the profile is for ranks on these devices.
+bool fits(const Profile& profile, const Topology& topology, const std::vector<int>& device_of_rank);
 
 // Whether rules were measured on such GPUs with so many ranks.
 bool was_measured(const MeasuredOn& on, const Topology& topology, const std::vector<int>& device_of_rank);

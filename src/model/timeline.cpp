@@ -17,8 +17,6 @@ Line operator+(const Line& a, const Line& b) { return {a.start + b.start, a.per_
 
 }  // namespace
 
-double Line::at(double bytes) const { return std::isinf(bytes) ? per_byte : start + per_byte * bytes; }
-
 // Takes the queues in turn, each as far as it can go.
 class Timeline::Order {
  public:

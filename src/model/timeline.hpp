@@ -5,21 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/line.hpp"
 #include "model/routes.hpp"
 #include "plan/form.hpp"
 #include "plan/plan.hpp"
 #include "topology/topology.hpp"
 
 namespace plait {
-
-// A time in seconds that grows with the message: a start, and a slope for each byte.
-struct Line {
-  double start = 0;
-  double per_byte = 0;
-
-  // For infinitely many bytes only the slope counts.
-  double at(double bytes) const;
-};
 
 // The costs of operations on the critical path. If all are 0, only bytes over links count.
 struct StepCosts {

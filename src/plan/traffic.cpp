@@ -48,12 +48,14 @@ PlanCounts count(const Plan& plan, const Pairing& pairing) {
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     int64_t& read = counts.chunks_read.emplace_back(0);
     int64_t& written = counts.chunks_written.emplace_back(0);
+    int64_t& combined = counts.chunks_combined.emplace_back(0);
     const auto& queues = plan.ranks[rank].queues;
     for (int queue = 0; queue < static_cast<int>(queues.size()); ++queue) {
       for (int i = 0; i < static_cast<int>(queues[queue].operations.size()); ++i) {
         const Operation& operation = queues[queue].operations[i];
         read += chunks_read(operation);
         written += chunks_written(operation);
+        if (operation.sources.size() > 1) combined += chunks_read(operation) + chunks_written(operation);
         find_transfers(plan, pairing, {rank, queue, i}, transfers);
         for (const Transfer& it : transfers) traffic[{it.from, it.to}] += operation.chunks;
       }

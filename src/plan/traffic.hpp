@@ -45,6 +45,7 @@ struct PlanCounts {
   std::vector<Traffic> traffic;      // between different endpoints, sorted
   std::vector<int64_t> chunks_read;  // by each rank's engines, in chunks
   std::vector<int64_t> chunks_written;
+  std::vector<int64_t> chunks_combined;  // of both, by operations of several sources
 };
 
 // The form of the plan must be right.

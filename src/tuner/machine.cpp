@@ -9,6 +9,7 @@
 #include "topology/gpu_models.hpp"
 #include "topology/machines.hpp"
 #include "topology/readers.hpp"
+#include "tuner/given_profile.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {
@@ -51,7 +52,8 @@ RankMachine place_on(const Topology& topology, const std::vector<int>& device_of
   RankMachine machine;
   machine.topology = topology;
   machine.placement = place_ranks(topology, device_of_rank);
-  machine.profile = &profile_for(topology, device_of_rank);
+  machine.given_profile = given_profile(settings, topology, device_of_rank);
+  machine.profile = machine.given_profile ? machine.given_profile.get() : &profile_for(topology, device_of_rank);
   machine.base = arguments_for(topology, machine.placement, Collective::kAllReduce);
   if (device_of(machine, 0).kind != DeviceKind::kGpu) return machine;
   machine.gpus = facts_of(machine, settings);

@@ -30,9 +30,10 @@ struct GpuFacts {
 struct RankMachine {
   Topology topology;
   Placement placement;
-  const Profile* profile = nullptr;
-  std::optional<GpuFacts> gpus;  // of ranks on GPUs
-  AlgorithmArguments base;       // nodes, groups and engine, of any collective
+  std::shared_ptr<const Profile> given_profile;  // by the settings; null: none
+  const Profile* profile = nullptr;              // that one, or the library's that fits
+  std::optional<GpuFacts> gpus;                  // of ranks on GPUs
+  AlgorithmArguments base;                       // nodes, groups and engine, of any collective
 
   int ranks() const { return static_cast<int>(placement.device_of_rank.size()); }
   // The arguments of algorithms on it.

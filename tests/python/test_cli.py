@@ -26,6 +26,7 @@ COMMANDS = [
     "search",
     "verify",
     "simulate",
+    "calibrate",
     "training",
     "paper",
     "run",

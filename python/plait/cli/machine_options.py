@@ -7,6 +7,7 @@ import os
 import re
 
 from .. import topology
+from ..communicator import Settings
 from . import usage
 from .screen import complain
 
@@ -29,6 +30,24 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="which GPUs those of a file are, where it does not say it, as nvidia-smi does not: B200, A100, L40S, …",
     )
+
+
+def add_profile_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--profile",
+        type=usage.name,
+        metavar="FILE",
+        help="costs and rules of this profile, as `plait calibrate` writes it (default: PLAIT_PROFILE where it is set, "
+        "else the profile that fits the machine)",
+    )
+
+
+def read_settings(options: argparse.Namespace) -> Settings:
+    """Those of the environment, with the profile that the options name."""
+    made = Settings.from_environment()
+    if options.profile is not None:
+        made.profile = options.profile
+    return made
 
 
 def _name_and_nodes(options: argparse.Namespace) -> tuple[str | None, int]:

@@ -8,22 +8,21 @@ import sys
 from contextlib import nullcontext
 
 from .. import plans
-from ..communicator import Settings
 from . import plan_json, usage
-from .machine_options import read_machine
+from .machine_options import read_machine, read_settings
 from .plan_options import COLLECTIVES, add_plan_options
 from .progress import Progress
 from .screen import show, show_json, show_wrapped
 
 _HANGING = len("verified ")  # columns before the words of a line
-_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_PEER_MEMORY")
+_SETTINGS = ("PLAIT_ALGORITHM", "PLAIT_PROFILE", "PLAIT_LAUNCH", "PLAIT_MAX_SMS", "PLAIT_PEER_MEMORY")
 FORMATS = ("text", "json", "svg", "ascii")
 
 _DESCRIPTION = """\
 Shows what a communicator over the ranks of a machine, one a GPU, runs for messages of every size: a table of ranges
 with algorithm, protocol, time, the bound that links set, and the reason. Times are predicted by the costs of the
 machine's profile, but for those marked (m), which were measured. Rows marked * are planned, and not run on GPUs yet.
-PLAIT_ALGORITHM, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_PEER_MEMORY count as they do for a communicator.
+PLAIT_ALGORITHM, PLAIT_PROFILE, PLAIT_LAUNCH, PLAIT_MAX_SMS and PLAIT_PEER_MEMORY count as they do for a communicator.
 
 Below the table: the plan for a long message (or for --bytes, or of --algorithm), which is proved right, and what it
 moves. --format prints the plan itself: as text, one line an operation; as JSON, which `plait verify` reads; or as a
@@ -114,7 +113,7 @@ def _make(options: argparse.Namespace, progress: Progress | None) -> plans.Machi
         parts=options.parts,
         access=options.access,
         message_bytes=options.bytes,
-        settings=Settings.from_environment(),
+        settings=read_settings(options),
         progress=progress,
     )
 

@@ -6,7 +6,7 @@ import argparse
 
 from .. import _core
 from . import usage
-from .machine_options import add_machine_options
+from .machine_options import add_machine_options, add_profile_option
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather")
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
@@ -24,6 +24,7 @@ def add_plan_options(parser: argparse.ArgumentParser, *, needs_collective: bool)
         help="one of `plait plan --list`, also as hierarchical_ring(4x2, parts=2) (default: what a communicator runs)",
     )
     add_machine_options(parser)
+    add_profile_option(parser)
     add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--root", type=usage.natural, default=0, metavar="R", help="root, where there is one (default 0)")
     add("--factors", type=usage.factors, default=[], metavar="4x8x4", help="hierarchy of hierarchical_ring")

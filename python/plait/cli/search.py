@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core, models
 from . import usage
-from .machine_options import add_machine_options, read_machine
+from .machine_options import add_machine_options, add_profile_option, read_machine, read_settings
 from .plan import COLLECTIVES
 from .screen import show, show_json, show_wrapped
 from .verify import read_text
@@ -43,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--bytes", type=usage.size, default=128 << 20, metavar="SIZE", help="of the message (default 128M)")
     add("--factors", type=usage.factors, metavar="4x8x4", help="show the layers of this hierarchy, not of the best")
-    add("--profile", metavar="FILE", help="costs of this profile, as `plait calibrate` writes it")
+    add_profile_option(parser)
     parser.set_defaults(run=_run)
     return parser
 
@@ -53,7 +53,8 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(
             f"search: hierarchies are of all_reduce; `plait plan {options.collective}` has the others"
         )
-    profile = models.parse_profile(*read_text(options.profile)) if options.profile else None
+    named = read_settings(options).profile
+    profile = models.parse_profile(*read_text(named)) if named else None
     hierarchies = models.Hierarchies(read_machine(options), options.ranks, profile)
     found = _search(hierarchies, options)
     if options.json:

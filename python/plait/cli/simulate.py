@@ -6,9 +6,8 @@ import argparse
 from contextlib import nullcontext
 
 from .. import _core, simulator, topology
-from ..communicator import Settings
 from . import simulate_json, usage
-from .machine_options import read_machine
+from .machine_options import read_machine, read_settings
 from .plan_options import add_plan_options
 from .progress import Progress
 from .screen import show, show_json, show_wrapped
@@ -92,7 +91,7 @@ def _simulate(
         factors=options.factors,
         parts=options.parts,
         access=options.access,
-        settings=Settings.from_environment(),
+        settings=read_settings(options),
         progress=progress,
     )
 

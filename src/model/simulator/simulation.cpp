@@ -69,7 +69,8 @@ class Simulator {
     for (const SimulatedWork::Flow& flow : work.flows) {
       const SimulatedRoute& route = program_.routes[flow.route];
       if (std::isinf(machine_.full_speed(route)) || chunk_bytes_ <= 0) continue;
-      starts_.push_back({network_route(flow), chunk_bytes_ * flow.chunks});
+      const double share = route.is_memory() && work.combines ? machine_.combine_share : 1;
+      starts_.push_back({network_route(flow), chunk_bytes_ * flow.chunks * share});
     }
     range.end = static_cast<uint32_t>(starts_.size());
     starts_of_.push_back(range);
@@ -214,6 +215,22 @@ class Simulator {
   SimulatedRun run_;
 };
 
+// What goes through each rank's memory in all, by resource; of links nothing.
+std::vector<double> memory_bytes(const SimulatorProgram& program, double message_bytes, double combine_share) {
+  std::vector<double> bytes(program.resources.size());
+  for (const SimulatedStep& step : program.steps) {
+    if (step.kind != SimulatedStep::Kind::kWork) continue;
+    const SimulatedWork& work = program.works[step.index];
+    for (const SimulatedWork::Flow& flow : work.flows) {
+      const SimulatedRoute& route = program.routes[flow.route];
+      if (!route.is_memory()) continue;
+      bytes[route.uses.front().resource] +=
+          message_bytes / program.chunks_of_size * flow.chunks * (work.combines ? combine_share : 1);
+    }
+  }
+  return bytes;
+}
+
 double gbps_of(const SimulatedResource& resource, const Topology& topology, const StepCosts& steps,
                const Costs& costs) {
   switch (resource.kind) {
@@ -231,10 +248,18 @@ double gbps_of(const SimulatedResource& resource, const Topology& topology, cons
 }  // namespace
 
 SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs,
-                                   FlagPlace flags)
-    : half_bytes(costs.half_bytes), steps(step_costs(costs, flags)), launch_seconds(costs.launch_seconds) {
+                                   FlagPlace flags, double message_bytes)
+    : half_bytes(costs.half_bytes),
+      steps(step_costs(costs, flags)),
+      launch_seconds(costs.launch_seconds),
+      combine_share(costs.combine_share) {
   for (const SimulatedResource& it : program.resources) {
     bytes_per_second.push_back(gbps_of(it, topology, steps, costs) * kBytesPerGb);
+  }
+  if (costs.memory_gbps <= 0 || costs.cache_gbps <= costs.memory_gbps || message_bytes <= 0) return;
+  const std::vector<double> bytes = memory_bytes(program, message_bytes, combine_share);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] > 0) bytes_per_second[i] = bytes[i] / costs.memory_seconds(bytes[i]);
   }
 }
 

@@ -24,8 +24,11 @@ struct SimulatedMachine {
   std::array<double, kLinkKindCount> half_bytes = {};  // Costs::half_bytes
   StepCosts steps;
   double launch_seconds = 0;
+  double combine_share = 1;  // Costs::combine_share
 
-  SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs, FlagPlace flags);
+  // For a message of so many bytes, of which a part may be in caches; 0: a long one.
+  SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs, FlagPlace flags,
+                   double message_bytes = 0);
 
   double signal_seconds(const SimulatedStep& heard) const;
   // What bytes of a route get that share nothing, in bytes a second.

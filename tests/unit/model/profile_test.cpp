@@ -52,6 +52,24 @@ TEST(Profile, ReadsWhatFewBytesGetOfLinks) {
   EXPECT_THROW(profile_of(R"({"signal_us": {}, "half_bytes": {"nvlink": -1}})"), Error);
 }
 
+TEST(Profile, ReadsCachesAndCombining) {
+  const auto costs_of = [](const std::string& members) {
+    std::string text = profile_with(times_of("{}"));
+    return parse_profile(text.replace(text.find(R"({"signal_us": {}})"), 17, R"({"signal_us": {}, )" + members + "}"),
+                         "f")
+        .costs;
+  };
+  const Costs costs = costs_of(R"("memory_gbps": 10, "cache_gbps": 40, "cache_bytes": "1M", "combine_share": 1.5)");
+  EXPECT_EQ(costs.combine_share, 1.5);
+  const double megabyte = 1 << 20;
+  EXPECT_DOUBLE_EQ(costs.memory_seconds(megabyte / 2), megabyte / 2 / 40e9);
+  EXPECT_DOUBLE_EQ(costs.memory_seconds(megabyte), megabyte / 40e9);
+  EXPECT_DOUBLE_EQ(costs.memory_seconds(3 * megabyte), megabyte / 40e9 + 2 * megabyte / 10e9);
+  EXPECT_DOUBLE_EQ(costs_of(R"("memory_gbps": 10)").memory_seconds(1e6), 1e-4);
+  EXPECT_EQ(costs_of(R"("cache_gbps": 10)").memory_seconds(1e6), 0);
+  EXPECT_THROW(costs_of(R"("combine_share": 0.5)"), Error);
+}
+
 TEST(Profile, RefusesTimesThatNobodyCouldFind) {
   for (const char* wrong :
        {R"j({"flat(push)": [[64, 1]]})j", R"j({"flat( store )": [[64, 1]]})j", R"j({"chain": [[64, 1]]})j",

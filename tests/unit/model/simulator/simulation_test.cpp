@@ -61,7 +61,7 @@ struct Simulated {
         placement(place_ranks(topology, plan.rank_count())),
         routes(topology, placement),
         program(compile(plan, check_form(plan), routes)),
-        machine(program, topology, costs, FlagPlace::kBehindData),
+        machine(program, topology, costs, FlagPlace::kBehindData, bytes),
         run(simulate(program, machine, bytes, true)),
         path(critical_path(program, machine, run)) {}
 
@@ -98,6 +98,39 @@ TEST(Simulation, FewBytesGetLessOfALink) {
   // Each of ten chunks pays again.
   const Simulated cut(row_of_gpus(2), test::chain_broadcast(2, 0, 10), costs, 1e6);
   EXPECT_NEAR(cut.run.seconds, 1e-4 + 10 * 1e-4, 1e-12);
+}
+
+// The first megabyte that a rank reads and writes is in its cache.
+TEST(Simulation, FewBytesAreInCaches) {
+  Costs costs;
+  costs.memory_gbps = 1;
+  costs.cache_gbps = 4;
+  costs.cache_bytes = 1e6;
+  const Plan plan = test::chain_broadcast(2, 0, 1);
+  const Simulated few(row_of_gpus(2), plan, costs, 1e5), many(row_of_gpus(2), plan, costs, 1e8);
+  int memories = 0;
+  for (size_t i = 0; i < few.program.resources.size(); ++i) {
+    if (few.program.resources[i].kind != SimulatedResource::Kind::kMemory) continue;
+    ++memories;
+    EXPECT_NEAR(few.machine.bytes_per_second[i], 4e9, 1);
+    const double bytes = many.run.uses[i].bytes;
+    EXPECT_NEAR(bytes / many.machine.bytes_per_second[i], 1e6 / 4e9 + (bytes - 1e6) / 1e9, 1e-9);
+  }
+  EXPECT_EQ(memories, 2);
+  costs.cache_bytes = 0;
+  EXPECT_GT(Simulated(row_of_gpus(2), plan, costs, 1e5).run.seconds, few.run.seconds);
+}
+
+TEST(Simulation, CombiningCostsMoreThanCopying) {
+  Costs costs;
+  costs.memory_gbps = 0.001;  // nothing else counts
+  const auto seconds = [&](const Plan& plan) { return Simulated(row_of_gpus(2), plan, costs, 1e6).run.seconds; };
+  const Plan copies = test::chain_broadcast(2, 0, 1), combines = test::ring_all_reduce(2);
+  const double copied = seconds(copies), combined = seconds(combines);
+  costs.combine_share = 3;
+  EXPECT_EQ(seconds(copies), copied);
+  EXPECT_GT(seconds(combines), 1.2 * combined);
+  EXPECT_LT(seconds(combines), 3 * combined);
 }
 
 // Two queues of the root store half of the message each, over one link.

@@ -1,0 +1,83 @@
+"""The constants of the model that rows can determine: where they stand in a profile, and what they may be."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from .measured import Predictor
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of a profile's costs."""
+
+    path: tuple[str, ...]  # below "costs": ("signal_us", "nvlink")
+    least: float
+    most: float
+    start: float  # where a profile has none, or 0
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def value(self, costs: dict[str, Any]) -> float | None:
+        """The one in these costs; None where they have none. "64K" is 65,536."""
+        found: Any = costs
+        for member in self.path:
+            if not isinstance(found, dict) or member not in found:
+                return None
+            found = found[member]
+        if isinstance(found, str):
+            return float(found[:-1]) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[-1]]
+        return float(found)
+
+
+def with_values(costs: dict[str, Any], values: dict[Constant, float]) -> dict[str, Any]:
+    """A copy of the costs with these."""
+    made = copy.deepcopy(costs)
+    for constant, value in values.items():
+        inner = made
+        for member in constant.path[:-1]:
+            inner = inner.setdefault(member, {})
+        is_bytes = constant.path[-1] in ("half_bytes", "cache_bytes")  # whole numbers
+        inner[constant.path[-1]] = max(1, round(value)) if is_bytes else float(f"{value:.5g}")
+    return made
+
+
+def constants_of(predictor: Predictor) -> list[Constant]:
+    """Those on which the predicted times of these rows may depend."""
+    plans = _of_plans(predictor) if any(row.layer < 0 for row in predictor.rows) else []
+    return plans + (_of_layers() if predictor.has_layers else [])
+
+
+def _of_plans(predictor: Predictor) -> list[Constant]:
+    constants = [
+        Constant(("launch_us",), 1e-3, 1e5, 1),
+        Constant(("operation_us",), 1e-4, 1e4, 0.1),
+        Constant(("local_signal_us",), 1e-3, 1e4, 0.1),
+        Constant(("link_efficiency",), 0.005, 1, 0.8),
+        Constant(("memory_gbps",), 0.01, 1e5, 100),
+        Constant(("combine_share",), 1, 100, 1.5),
+        Constant(("cache_gbps",), 0.01, 1e6, 100),
+        Constant(("cache_bytes",), 1 << 10, 1 << 32, 1 << 20),
+    ]
+    for medium in predictor.media:
+        constants.append(Constant(("signal_us", medium), 1e-3, 1e5, 1))
+        constants.append(Constant(("half_bytes", medium), 1, 1 << 28, 1 << 14))
+    for protocol in sorted(predictor.protocols - {"Simple"}):
+        constants.append(Constant((protocol, "signal_share"), 0.05, 2, 0.7))
+        constants.append(Constant((protocol, "bytes_share"), 1, 8, 1.5))
+    return constants
+
+
+def _of_layers() -> list[Constant]:
+    constants = []
+    for medium in ("nvlink", "network", "mixed"):
+        of = ("rings", medium)
+        constants.append(Constant((*of, "efficiency"), 0.01, 1, 0.8))
+        constants.append(Constant((*of, "half_bytes"), 1, 1 << 26, 1 << 16))
+        constants.append(Constant((*of, "exposed_steps"), 1e-3, 8, 0.5))
+        constants.append(Constant((*of, "step_us"), 1e-2, 1e3, 5))
+    return constants

@@ -1,0 +1,222 @@
+"""Measured rows: what `plait bench --json` prints, and layers of hierarchies that somebody else measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from .. import _core, models, topology
+from ..errors import InvalidArgument, InvalidInput
+
+LAYERS_FORMAT = "plait-layers 1"
+_HINT = "give files that `plait bench COLLECTIVE --json FILE` wrote"
+# Words for protocols, now and in results of release 0.1.
+_PROTOCOLS = {"LL128": "LL128", "lines": "LL128", "LL": "LL", "packets": "LL"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured time of one plan, or of one layer of a hierarchy (`layer` is its place, else -1)."""
+
+    file: str
+    collective: str
+    algorithm: str
+    ranks: int
+    bytes: int  # of the message
+    seconds: float
+    protocol: str = "Simple"
+    root: int = 0
+    layer: int = -1
+    on_gpus: bool = False
+    factors: tuple[int, ...] = ()
+
+    @property
+    def series(self) -> tuple:
+        """Rows of one series differ in size alone. A hierarchy with all of its layers is a series."""
+        if self.layer >= 0:
+            return (self.file, self.algorithm)
+        return (self.file, self.collective, self.ranks, self.root)
+
+    @property
+    def name(self) -> str:
+        if self.layer >= 0:
+            return f"{self.algorithm}, layer {self.layer + 1}"
+        with_flags = "" if self.protocol == "Simple" else f" {self.protocol}"
+        return f"{self.collective} {self.algorithm}{with_flags}, {self.ranks} ranks"
+
+
+@dataclass
+class Rows:
+    """All rows of some files, with what was left out and where they come from."""
+
+    rows: list[Row] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)  # why: how many
+    machines: list[str] = field(default_factory=list)
+    dates: list[str] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list)
+
+
+def read_rows(files: Sequence[tuple[str, str]], *, least_time: bool = False) -> Rows:
+    """Reads texts with the names of their files. Raises InvalidInput where one has no measured rows.
+
+    Times are the medians of `plait bench`, or with `least_time` the least of its cycles.
+    """
+    found = Rows()
+    for text, file in files:
+        data = _parsed(text, file)
+        if data.get("format") == LAYERS_FORMAT:
+            _read_layers(data, file, found)
+        else:
+            _read_bench(data, file, found, least_time)
+    if not found.rows:
+        why = "; ".join(f"{count} {words}" for words, count in found.left_out.items())
+        raise InvalidInput(f"no row can be used{': ' + why if why else ''}; {_HINT}")
+    return found
+
+
+def _parsed(text: str, file: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{file}:{error.lineno}: expected JSON, found other text ({error.msg}); {_HINT}") from None
+    if isinstance(data, dict):
+        return data
+    raise InvalidInput(f'{file}: expected an object with "config" and "results"; {_HINT}')
+
+
+def _read_bench(data: dict[str, Any], file: str, found: Rows, least_time: bool) -> None:
+    config, results = data.get("config"), data.get("results")
+    if not isinstance(config, dict) or not isinstance(results, list) or "ranks" not in config:
+        raise InvalidInput(f'{file}: it has no "config" and "results" as of `plait bench`; {_HINT}')
+    try:
+        collective = config.get("collective") or data["args"][1]
+        for result in results:
+            _add_bench_row(result, (collective, config, file), found, least_time)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{file}: a row of its results lacks {error}; {_HINT}") from None
+    _add_once(found.machines, data.get("machine", {}).get("words", "unknown"))
+    _add_once(found.dates, str(data.get("start_time", "unknown"))[:10])
+    _add_once(found.commits, str(data.get("commit") or data.get("stored_by") or "unknown")[:7])
+
+
+def _add_once(texts: list[str], text: str) -> None:
+    if text not in texts:
+        texts.append(text)
+
+
+def _add_bench_row(result: dict[str, Any], of: tuple[str, dict, str], found: Rows, least_time: bool) -> None:
+    collective, config, file = of
+    measured = result["out_of_place"]
+    if not result.get("plan"):
+        found.left_out["of no plan"] += 1
+    elif result["size"] == 0 or not measured or not measured["time"] > 0:
+        found.left_out["without bytes or time"] += 1
+    elif measured.get("nwrong"):
+        found.left_out["with wrong results"] += 1
+    elif config.get("imbalance") is not None or collective.endswith("_v"):
+        found.left_out["with a count for each rank"] += 1
+    else:
+        found.rows.append(
+            Row(
+                file,
+                collective,
+                result["plan"],
+                config["ranks"],
+                result["size"],
+                (min(measured["cycles_us"]) if least_time else measured["time"]) * 1e-6,
+                _protocol_of(result.get("launch") or ""),
+                max(0, result.get("root", 0)),
+                on_gpus=config.get("device") == "cuda",
+            )
+        )
+
+
+def _protocol_of(launch: str) -> str:
+    return next((_PROTOCOLS[word] for word in re.findall(r"\w+", launch) if word in _PROTOCOLS), "Simple")
+
+
+def _read_layers(data: dict[str, Any], file: str, found: Rows) -> None:
+    """Bus bandwidths of hierarchical rings by layer: docs/calibration.md has the format."""
+    try:
+        for row in data["rows"]:
+            factors, message = row["factors"], data["bytes"]
+            for layer, mbps in enumerate(row["busbw_mbps"]):
+                ranks = factors[layer]
+                of_layer = message / prod(factors[:layer])
+                seconds = 2 * of_layer * (ranks - 1) / ranks / (mbps * 1e6)
+                name = "x".join(map(str, factors))
+                found.rows.append(
+                    Row(file, "all_reduce", name, prod(factors), message, seconds, layer=layer, factors=tuple(factors))
+                )
+        source = data["source"]
+        _add_once(found.machines, source["machine"])
+        _add_once(found.dates, source["date"])
+        _add_once(found.commits, "none")
+    except (KeyError, IndexError, TypeError, ZeroDivisionError) as error:
+        raise InvalidInput(f"{file}: layers lack {error}; docs/calibration.md has the format") from None
+
+
+class Predictor:
+    """Predicts rows on a machine: plans by the simulator, layers by closed form."""
+
+    def __init__(self, machine: topology.Topology, rows: Rows) -> None:
+        self._machine = machine
+        self._plans: dict[tuple, _core.PlanPrediction] = {}
+        self._left_out = rows.left_out
+        self.rows = [row for row in rows.rows if row.layer >= 0 or self._has_plan(row)]
+        if not self.rows:
+            why = "; ".join(f"{count} {words}" for words, count in rows.left_out.items())
+            raise InvalidInput(f"no row can be predicted on {machine.name}: {why}; name the machine that was measured")
+
+    def _has_plan(self, row: Row) -> bool:
+        key = self._key(row)
+        if key in self._plans:
+            return True
+        try:
+            self._plans[key] = _core.PlanPrediction(
+                self._machine, row.collective, row.algorithm, ranks=row.ranks, root=row.root, protocol=row.protocol
+            )
+        except InvalidArgument as error:
+            self._left_out[f"that the machine does not have: {error}"] += 1
+            return False
+        return True
+
+    @staticmethod
+    def _key(row: Row) -> tuple:
+        return (row.collective, row.algorithm, row.ranks, row.root, row.protocol)
+
+    @cached_property
+    def media(self) -> list[str]:
+        """Kinds of links over which ranks signal each other."""
+        return sorted({medium for plan in self._plans.values() for medium in plan.media})
+
+    @cached_property
+    def has_layers(self) -> bool:
+        return any(row.layer >= 0 for row in self.rows)
+
+    @cached_property
+    def protocols(self) -> set[str]:
+        return {row.protocol for row in self.rows if row.layer < 0}
+
+    def seconds(self, profile: models.Profile) -> list[float]:
+        """Of every row, by the costs of a profile."""
+        hierarchies: dict[int, models.Hierarchies] = {}
+        layers: dict[tuple, list[dict]] = {}
+        times = []
+        for row in self.rows:
+            if row.layer < 0:
+                times.append(self._plans[self._key(row)].seconds(profile, row.bytes))
+                continue
+            if row.ranks not in hierarchies:
+                hierarchies[row.ranks] = models.Hierarchies(self._machine, row.ranks, profile)
+            key = (row.factors, row.bytes)
+            if key not in layers:
+                layers[key] = hierarchies[row.ranks].layers(list(row.factors), row.bytes)
+            times.append(layers[key][row.layer]["seconds"])
+        return times

@@ -1,0 +1,43 @@
+// Predictions of plans.
+#include "api/plan_prediction.hpp"
+
+#include <array>
+
+#include "base/error.hpp"
+#include "model/simulator/simulation.hpp"
+#include "plan/form.hpp"
+
+namespace plait {
+
+PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags)
+    : topology_(topology), flags_(flags) {
+  if (request.algorithm.empty()) {
+    fail(ErrorCode::kInvalidArgument, "a prediction is of a plan; name its algorithm");
+  }
+  const MachineChoice chosen = choose_for_machine(topology, request, {});
+  const RankMachine& machine = chosen.tuner->machine();
+  const Plan& plan = chosen.tuner->plan(chosen.choice.plan)->plan();
+  topology_ = machine.topology;
+  algorithm_ = plan.algorithm;
+  Routes routes(machine.topology, machine.placement);
+  program_ = compile(plan, check_form_of_any_size(plan), routes);
+}
+
+std::vector<LinkKind> PlanPrediction::media() const {
+  std::array<bool, kLinkKindCount> is_heard_over = {};
+  for (const SimulatedStep& step : program_.steps) {
+    if (step.kind == SimulatedStep::Kind::kHear && step.link_kind < kLinkKindCount)
+      is_heard_over[step.link_kind] = true;
+  }
+  std::vector<LinkKind> media;
+  for (int kind = 0; kind < kLinkKindCount; ++kind) {
+    if (is_heard_over[static_cast<size_t>(kind)]) media.push_back(static_cast<LinkKind>(kind));
+  }
+  return media;
+}
+
+double PlanPrediction::seconds(const Costs& costs, double message_bytes) const {
+  return simulate(program_, SimulatedMachine(program_, topology_, costs, flags_, message_bytes), message_bytes).seconds;
+}
+
+}  // namespace plait
