@@ -31,6 +31,7 @@ COMMANDS = [
     "run",
     "bench",
     "info",
+    "doctor",
     "settings",
     "completion",
 ]

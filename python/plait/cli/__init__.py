@@ -9,12 +9,30 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import Error, InvalidArgument, InvalidInput
-from . import bench, completion, info, paper, plan, run, screen, search, settings, simulate, topo, training, verify
+from . import (
+    bench,
+    completion,
+    doctor,
+    info,
+    paper,
+    plan,
+    run,
+    screen,
+    search,
+    settings,
+    simulate,
+    topo,
+    training,
+    verify,
+)
 from .parser import Parser
 from .usage import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_WORDS, UsageError
 
 _DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at
 machines, make and prove plans, start ranks, and measure."""
+
+# In the order of the help.
+_COMMANDS = (topo, plan, search, verify, simulate, training, paper, run, bench, info, doctor, settings, completion)
 
 
 def make_parser() -> Parser:
@@ -23,7 +41,7 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"plait {__version__}")
     parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for module in (topo, plan, search, verify, simulate, training, paper, run, bench, info, settings, completion):
+    for module in _COMMANDS:
         command = module.add_parser(commands)
         command.set_defaults(parser=command)
         command.epilog = _with_exit_status(command.epilog)

@@ -1,0 +1,95 @@
+"""The machine as checks see it: files below a root, variables, programs with a time limit. Tests give a false one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+LIMIT_SECONDS = 30.0  # of a program: a GPU that hangs must not hang the doctor
+
+
+class Answer(NamedTuple):
+    """Of a program that ran. `error` is empty where it ended with status 0."""
+
+    output: str
+    error: str = ""
+
+
+class Space(NamedTuple):
+    """Of a file system, in bytes."""
+
+    size: int
+    free: int
+
+
+Run = Callable[[Sequence[str], Mapping[str, str], float], Answer]
+
+
+def run_program(command: Sequence[str], variables: Mapping[str, str], seconds: float) -> Answer:
+    """Runs it with these variables alone; it is killed after `seconds`. Never raises OSError."""
+    try:
+        ended = subprocess.run(
+            command,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError:
+        return Answer("", f"{command[0]} is not installed")
+    except OSError as error:
+        return Answer("", f"{command[0]} cannot be started: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return Answer("", f"did not end within {seconds:g} s")
+    if ended.returncode == 0:
+        return Answer(ended.stdout)
+    lines = ended.stderr.strip().splitlines() or [f"ended with status {ended.returncode}"]
+    return Answer(ended.stdout, lines[0])
+
+
+def space_of(path: Path) -> Space | None:
+    """None where there is no such directory."""
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return None
+    return Space(usage.total, usage.free)
+
+
+@dataclass(frozen=True)
+class System:
+    """`root` holds proc, sys, dev and etc. Paths are given without a slash in front."""
+
+    root: Path = Path("/")
+    variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    run: Run = run_program
+    space: Callable[[Path], Space | None] = space_of
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    def read(self, name: str) -> str | None:
+        """Text of a file without blanks around it; None where it is not there, or may not be read."""
+        try:
+            return self.path(name).read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, sorted; nothing where it is not there."""
+        try:
+            return sorted(os.listdir(self.path(folder)))
+        except OSError:
+            return []
+
+    def ask(self, *command: str, seconds: float = LIMIT_SECONDS, **variables: str) -> Answer:
+        """Runs a program with `variables` beside those that there are."""
+        return self.run(command, dict(self.variables) | variables, seconds)
