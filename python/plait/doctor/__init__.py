@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from . import limits, pci, shared_memory
+from . import drop_in, graphics, libraries, limits, network, pairs, pci, processors, shared_memory, variables
 from .finding import Finding, Severity
 from .system import System
 
@@ -14,9 +14,16 @@ Check = Callable[[System], Iterable[Finding]]
 
 # In the order in which they are shown.
 CHECKS: dict[str, Check] = {
+    "libraries": libraries.check,
+    "GPUs": graphics.check,
+    "ways between GPUs": pairs.check,
+    "PCI": pci.check,
     "shared memory": shared_memory.check,
     "limits": limits.check,
-    "PCI": pci.check,
+    "processors": processors.check,
+    "network": network.check,
+    "variables": variables.check,
+    "drop-in": drop_in.check,
 }
 
 

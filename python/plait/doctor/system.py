@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 LIMIT_SECONDS = 30.0  # of a program: a GPU that hangs must not hang the doctor
+_KILLED_SECONDS = 2.0
 
 
 class Answer(NamedTuple):
@@ -33,26 +36,45 @@ Run = Callable[[Sequence[str], Mapping[str, str], float], Answer]
 def run_program(command: Sequence[str], variables: Mapping[str, str], seconds: float) -> Answer:
     """Runs it with these variables alone; it is killed after `seconds`. Never raises OSError."""
     try:
-        ended = subprocess.run(
+        process = subprocess.Popen(
             command,
             env=dict(variables),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=seconds,
-            check=False,
+            start_new_session=True,
         )
     except FileNotFoundError:
         return Answer("", f"{command[0]} is not installed")
     except OSError as error:
         return Answer("", f"{command[0]} cannot be started: {error.strerror}")
+    try:
+        output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         return Answer("", f"did not end within {seconds:g} s")
-    if ended.returncode == 0:
-        return Answer(ended.stdout)
-    lines = ended.stderr.strip().splitlines() or [f"ended with status {ended.returncode}"]
-    return Answer(ended.stdout, lines[0])
+    finally:
+        _end(process)
+    if process.returncode == 0:
+        return Answer(output)
+    return Answer(output, _reason(errors) or f"ended with status {process.returncode}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kills what still runs, with its children. One that the driver holds cannot end, and is not waited for."""
+    if process.poll() is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_KILLED_SECONDS)
+
+
+def _reason(errors: str) -> str:
+    """The line of an error, which tables and hints may stand around; else the last one."""
+    lines = errors.strip().splitlines()
+    return next((line for line in lines if "error" in line), lines[-1] if lines else "")
 
 
 def space_of(path: Path) -> Space | None:
@@ -72,6 +94,7 @@ class System:
     variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     run: Run = run_program
     space: Callable[[Path], Space | None] = space_of
+    answers: dict[object, Answer] = field(default_factory=dict)  # what was asked before is not asked again
 
     def path(self, name: str) -> Path:
         return self.root / name
@@ -92,4 +115,14 @@ class System:
 
     def ask(self, *command: str, seconds: float = LIMIT_SECONDS, **variables: str) -> Answer:
         """Runs a program with `variables` beside those that there are."""
-        return self.run(command, dict(self.variables) | variables, seconds)
+        question = (command, tuple(sorted(variables.items())))
+        if question not in self.answers:
+            self.answers[question] = self.run(command, dict(self.variables) | variables, seconds)
+        return self.answers[question]
+
+    def link(self, name: str) -> str | None:
+        """Where a symbolic link leads; None where it is none, or may not be read."""
+        try:
+            return os.readlink(self.path(name))
+        except OSError:
+            return None
