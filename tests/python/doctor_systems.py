@@ -50,7 +50,8 @@ class Fake:
 
     def _run(self, command: tuple[str, ...], variables: Mapping[str, str], seconds: float) -> Answer:
         self.asked.append(tuple(command))
-        line = " ".join(command)
+        kind = variables.get("PLAIT_PEER_MEMORY", "")
+        line = " ".join([f"PLAIT_PEER_MEMORY={kind}"] * bool(kind) + list(command))
         for words, answer in self.answers.items():
             if words in line:
                 return answer

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from doctor_systems import Fake, said
@@ -95,8 +97,8 @@ def test_pairs_by_data(fake):
     fake.answers["plait bench"] = bench(0)
     words = said(list(pairs.check(fake.system())))
     assert len(words) == 6
-    assert words[0] == ("ok", "GPU 0 and GPU 1: NVLink, 12 lanes; data arrive right both ways")
-    assert words[1] == ("ok", "GPU 0 and GPU 2: PCIe; data arrive right both ways")
+    assert words[0] == ("ok", "GPU 0 and GPU 1: NVLink, 12 lanes; data arrive right both ways (vmm)")
+    assert words[1] == ("ok", "GPU 0 and GPU 2: PCIe; data arrive right both ways (vmm)")
 
 
 def test_pairs_without_peer_access_and_in_another_order(fake):
@@ -123,6 +125,18 @@ def test_pairs_that_fail(fake, answer, words):
     fake.answers["plait bench"] = answer
     (finding,) = pairs.check(fake.system())
     assert finding.severity == Severity.PROBLEM and words in finding.says and finding.remedy
+
+
+@pytest.mark.parametrize(("machine", "severity"), [("nvlink-pairs", Severity.WARNING), ("pcie-4", Severity.OK)])
+def test_pairs_that_only_host_memory_joins(fake, machine, severity):
+    with_gpus(fake)
+    fake.answers["plait topo"] = Answer(_core.machine(machine).to_json())
+    for kind in ("vmm", "ipc"):
+        fake.answers[f"PLAIT_PEER_MEMORY={kind}"] = Answer("", f"no {kind} here")
+    fake.answers["plait bench"] = bench(0)
+    (finding,) = pairs.check(fake.system())
+    assert finding.severity == severity and finding.says.endswith("through host memory")
+    assert ("vmm: no vmm here; ipc: no ipc here" in finding.cause) == (severity == Severity.WARNING)
 
 
 def test_two_nccl(fake, monkeypatch):
@@ -192,10 +206,24 @@ def test_what_the_drop_in_takes(fake, given, name, words):
     assert words in finding.says
 
 
-def test_programs_end_with_their_children():
-    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    answer = system.run_program([sys.executable, "-c", program], {}, 0.5)
-    assert answer.error == "did not end within 0.5 s"
+def test_programs_end_with_their_children(tmp_path):
+    child = f"import os, time; open({str(tmp_path / 'id')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    answer = system.run_program([sys.executable, "-c", program], {}, 3)
+    assert answer.error == "did not end within 3 s"
+    number = (tmp_path / "id").read_text()
+    for _ in range(1000):
+        if not is_alive(number):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {number} lives on")
+
+
+def is_alive(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_programs_that_fail_say_why():

@@ -13,11 +13,13 @@ from typing import Any
 
 from .finding import Finding
 from .graphics import facts_of
-from .system import System
+from .system import Answer, System
 
 _SECONDS = 60.0  # of one pair
 _BYTES = "4M"
 _MOST_PAIRS = 28  # of eight GPUs
+_KINDS = ("vmm", "ipc", "host")  # of memory that ranks share: docs/gpu/peer_memory.md
+_DIRECT = ("NVLink", "P2P")  # beginnings of ways that need no host memory
 
 
 def check(system: System) -> Iterator[Finding]:
@@ -37,24 +39,48 @@ def check(system: System) -> Iterator[Finding]:
 
 
 def _try(system: System, pair: tuple[int, int], way: str) -> Finding:
-    """Each rank sends to the other."""
+    """Each rank sends to the other, through the first kind of memory that they can share."""
     visible = _visible(system, pair)
-    command = (sys.executable, "-m", "plait", "bench", "send_receive", "--device", "cuda", "-n", "2")
-    options = ("-b", _BYTES, "-e", _BYTES, "--iters", "1", "-w", "1", "--cycles", "1", "--json")
-    answer = system.ask(*command, *options, seconds=_SECONDS, CUDA_VISIBLE_DEVICES=visible)
     words = f"GPU {pair[0]} and GPU {pair[1]}: {way}"
     remedy = f"CUDA_VISIBLE_DEVICES={visible} PLAIT_PEER_MEMORY=host plait bench send_receive --device cuda -n 2"
-    wrong = _wrong(answer.output)
-    if wrong:
-        cause = f"{wrong} elements arrived wrong: usually an IOMMU or ACS (see PCI), or a broken link"
-        return Finding.problem(f"{words}; data are spoilt on it", cause, f"{remedy} shows whether host memory is sound")
-    if answer.error.startswith("did not end"):
-        cause = f"no answer within {_SECONDS:g} s: ACS (see PCI), or a broken link"
-        return Finding.problem(f"{words}; it hangs", cause, f"{remedy} shows whether host memory works")
-    if answer.error or wrong is None:
-        cause = answer.error or "the benchmark gave no result"
-        return Finding.problem(f"{words}; data could not be sent", cause, f"{remedy} shows whether host memory works")
-    return Finding.ok(f"{words}; data arrive right both ways")
+    remedy += " shows whether host memory works"
+    reasons = []
+    for kind in _kinds(system):
+        answer = _send(system, visible, kind)
+        wrong = _wrong(answer.output)
+        if wrong:
+            cause = f"{wrong} elements arrived wrong ({kind}): usually an IOMMU or ACS (see PCI), or a broken link"
+            return Finding.problem(f"{words}; data are spoilt on it", cause, remedy)
+        if answer.error.startswith("did not end"):
+            cause = f"no answer within {_SECONDS:g} s ({kind}): ACS (see PCI), or a broken link"
+            return Finding.problem(f"{words}; it hangs", cause, remedy)
+        if wrong == 0 and not answer.error:
+            return _arrived(words, kind, way, reasons)
+        reasons.append(f"{kind}: {answer.error or 'the benchmark gave no result'}")
+    return Finding.problem(f"{words}; data could not be sent", "; ".join(reasons), remedy)
+
+
+def _arrived(words: str, kind: str, way: str, reasons: list[str]) -> Finding:
+    """`reasons`: why it was no kind of memory before this one."""
+    if kind != "host":
+        return Finding.ok(f"{words}; data arrive right both ways ({kind})")
+    says = f"{words}; data arrive right both ways, through host memory"
+    if not reasons or not way.startswith(_DIRECT):
+        return Finding.ok(says)
+    return Finding.warning(says, f"GPUs cannot share memory: {'; '.join(reasons)}", "see docs/gpu/peer_memory.md")
+
+
+def _kinds(system: System) -> tuple[str, ...]:
+    """Kinds of memory in the order in which Plait takes them, or the one that is set."""
+    named = system.variables.get("PLAIT_PEER_MEMORY", "auto")
+    return (named,) if named in _KINDS else _KINDS
+
+
+def _send(system: System, visible: str, kind: str) -> Answer:
+    command = (sys.executable, "-m", "plait", "bench", "send_receive", "--device", "cuda", "-n", "2")
+    options = ("-b", _BYTES, "-e", _BYTES, "--iters", "1", "-w", "1", "--cycles", "1", "--json")
+    variables = {"CUDA_VISIBLE_DEVICES": visible, "PLAIT_PEER_MEMORY": kind}
+    return system.ask(*command, *options, seconds=_SECONDS, **variables)
 
 
 def _visible(system: System, pair: tuple[int, int]) -> str:
