@@ -151,7 +151,16 @@ def test_two_nccl(fake, monkeypatch):
     assert several.severity == Severity.WARNING and "2.28.9" in several.says
 
 
-def test_the_drop_in_is_seen_to_bind(fake):
+def test_a_drop_in_without_nccl(fake):
+    fake.variables["LD_PRELOAD"] = "/plait/lib/libplait_nccl.so"
+    assert next(libraries.check(fake.system())).severity == Severity.PROBLEM
+    places = {"ncclAllReduce": "/plait/lib/plait_nccl/libnccl.so.2"}
+    fake.answers["probe.py libnccl.so.2"] = Answer(json.dumps({"error": "", "version": 0, "places": places}))
+    finding = next(libraries.check(fake.system()))
+    assert finding.severity == Severity.PROBLEM and finding.says.endswith("no NCCL behind it")
+
+
+def test_the_file_of_a_symbol_is_found():
     real = system.System()
     answer = real.ask(sys.executable, libraries.__file__.replace("libraries.py", "probe.py"), "libc.so.6", "", "printf")
     assert "libc" in json.loads(answer.output)["places"]["printf"]
@@ -230,3 +239,11 @@ def test_programs_that_fail_say_why():
     program = "import sys; print('table', file=sys.stderr); sys.exit('plait: error: no')"
     assert system.run_program([sys.executable, "-c", program], {}, 30).error == "plait: error: no"
     assert system.run_program(["no-such-program"], {}, 30).error == "no-such-program is not installed"
+
+
+def test_programs_are_no_ranks_of_the_job(tmp_path):
+    given = {"PLAIT_RANK": "1", "PLAIT_WORLD_SIZE": "2", "PLAIT_JOB": "x", "SLURM_PROCID": "1", "HOME": "/nowhere"}
+    seen = []
+    machine = system.System(tmp_path, given, lambda command, variables, seconds: seen.append(variables) or Answer(""))
+    machine.ask("program", CUDA_VISIBLE_DEVICES="0,1")
+    assert seen == [{"HOME": "/nowhere", "CUDA_VISIBLE_DEVICES": "0,1"}]

@@ -15,6 +15,8 @@ from .system import System
 
 _NCCL = "libnccl.so.2"
 _DROP_IN = ("libplait_nccl.so", "plait_nccl/libnccl.so")
+_NOTHING_BEHIND = "the drop-in passes calls on to it, and its functions fail without it"
+_INSTALL = "install NCCL, or name it in PLAIT_NCCL_LIBRARY"
 _LIB = Path(__file__).parents[1] / "lib"
 
 # Those that PyTorch's process group and nccl-tests call most; a version of NCCL may lack the later ones.
@@ -41,18 +43,21 @@ def _nccl(system: System) -> Iterator[Finding]:
     good = {name: answer for name, answer in found.items() if not answer["error"]}
     if not good:
         reasons = "; ".join(answer["error"] for answer in found.values())
-        yield Finding.note(
-            f"there is no NCCL: {reasons}",
-            "only the drop-in needs it",
-            "install NCCL, or name it in PLAIT_NCCL_LIBRARY",
-        )
+        if _is_preloaded(system):
+            yield Finding.problem(f"there is no NCCL: {reasons}", _NOTHING_BEHIND, _INSTALL)
+        else:
+            yield Finding.note(f"there is no NCCL: {reasons}", "only the drop-in needs it", _INSTALL)
         return
     versions = {}
     for name, answer in good.items():
         counts = Counter(place for place in answer["places"].values() if place)
         for place, count in counts.items():
-            of = "Plait's drop-in" if place.endswith(_DROP_IN) or "/plait_nccl/" in place else "NCCL"
+            is_ours = place.endswith(_DROP_IN[0]) or _DROP_IN[1] in place
+            of = "Plait's drop-in" if is_ours else "NCCL"
             words = f"{count} of {len(_SYMBOLS)} symbols of NCCL bind to {place} ({of})"
+            if is_ours and not answer["version"]:
+                yield Finding.problem(f"{words}, with no NCCL behind it", _NOTHING_BEHIND, _INSTALL)
+                continue
             yield Finding.ok(f"{words}, found as {name}, version {_nccl_version(answer['version'])}")
         versions[name] = answer["version"]
     if len(set(versions.values())) > 1:
@@ -92,10 +97,14 @@ def _own(system: System) -> Iterator[Finding]:
         else:
             yield Finding.ok(f"{name} is at {path}")
     preloaded = system.variables.get("LD_PRELOAD", "")
-    if any(name in preloaded for name in _DROP_IN):
+    if _is_preloaded(system):
         yield Finding.ok(f"the drop-in is preloaded here: LD_PRELOAD={preloaded}")
     else:
         yield Finding.ok("the drop-in is not preloaded here; `plait run --nccl -- PROGRAM` does it")
+
+
+def _is_preloaded(system: System) -> bool:
+    return any(name in system.variables.get("LD_PRELOAD", "") for name in _DROP_IN)
 
 
 def _other(system: System, what: str, library: str, version: str, words: Any) -> Finding:

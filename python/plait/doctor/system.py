@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import _core
+
 LIMIT_SECONDS = 30.0  # of a program: a GPU that hangs must not hang the doctor
 _KILLED_SECONDS = 2.0
 
@@ -114,11 +116,16 @@ class System:
             return []
 
     def ask(self, *command: str, seconds: float = LIMIT_SECONDS, **variables: str) -> Answer:
-        """Runs a program with `variables` beside those that there are."""
+        """Runs a program with `variables` beside those that there are. It is no rank of this process's job."""
         question = (command, tuple(sorted(variables.items())))
         if question not in self.answers:
-            self.answers[question] = self.run(command, dict(self.variables) | variables, seconds)
+            self.answers[question] = self.run(command, self._alone() | variables, seconds)
         return self.answers[question]
+
+    def _alone(self) -> dict[str, str]:
+        """Variables without those of launchers."""
+        launchers = set(_core.all_launcher_variables())
+        return {name: value for name, value in self.variables.items() if name not in launchers}
 
     def link(self, name: str) -> str | None:
         """Where a symbolic link leads; None where it is none, or may not be read."""
