@@ -61,10 +61,19 @@ bool StagedBackend::start(const Call& call, const void* input, void* output, voi
     device_->end(stream);
   } catch (...) {
     end_with(std::current_exception());
+    release(stream);
     throw_if_failed();  // as later calls will
     throw;
   }
   return true;
+}
+
+// After what a call has enqueued before it failed, so that its buffers may be freed once the stream is done.
+void StagedBackend::release(void* stream) noexcept {
+  try {
+    device_->end(stream);
+  } catch (...) {  // the GPU has failed, which the first error says
+  }
 }
 
 bool StagedBackend::start(std::span<const PeerMessage> messages, std::span<void* const>) {

@@ -74,6 +74,7 @@ class StagedBackend final : public DeviceBackend {
   std::shared_ptr<const VerifiedPlan> check_plan(const Call& chunk) const;
   void perform(size_t lane, const StagedCall& call);
   void throw_if_failed() const;
+  void release(void* stream) noexcept;
   // Ends the communicator for all ranks, unless it has ended, and lets the GPU go on.
   void end_with(std::exception_ptr error) noexcept;
 

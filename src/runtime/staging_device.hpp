@@ -66,7 +66,7 @@ class StagingDevice {
   // Counts this chunk when the copies so far are done.
   virtual void count_in(uint64_t chunk) = 0;
   virtual void count_out(uint64_t chunk) = 0;
-  // Makes `stream` wait for all copies out.
+  // Makes `stream` wait for all copies.
   virtual void end(void* stream) = 0;
 
   // Waits until all copies are done.

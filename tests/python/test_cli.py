@@ -32,6 +32,7 @@ COMMANDS = [
     "run",
     "bench",
     "info",
+    "doctor",
     "settings",
     "completion",
 ]

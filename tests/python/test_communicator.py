@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import pickle
 import signal
 import threading
@@ -103,6 +104,7 @@ FIELDS = {
     "algorithm": "all_reduce:ring",
     "launch": "LL:32x512",
     "topology": "kesch",
+    "profile": str(pathlib.Path(__file__).parents[2] / "profiles" / "default.json"),
     "max_sms": 8,
     "peer_memory": "host",
     "pdl": False,

@@ -52,7 +52,12 @@ void enqueue_and_check(Communicator& communicator, FakeStream& stream, const Cal
   const Scalar factor = exact_scalar(call.type, rank);
   if (has_input(call, rank) && call.count > 0) fill_input(call, ranks, rank, variant, buffers.input());
   buffers.remember();
-  communicator.enqueue(call, buffers.input(), buffers.output(), &stream, multiplied ? &factor : nullptr);
+  try {
+    communicator.enqueue(call, buffers.input(), buffers.output(), &stream, multiplied ? &factor : nullptr);
+  } catch (...) {
+    stream.finish();  // what was enqueued before it failed still uses the buffers
+    throw;
+  }
   stream.finish();
   if (const auto error = communicator.async_error()) throw *error;
   buffers.require_untouched_surroundings();

@@ -134,6 +134,7 @@ class FakeStaging final : public StagingDevice {
   void count_in(uint64_t chunk) override { count(in_, counters_.in, chunk); }
   void count_out(uint64_t chunk) override { count(out_, counters_.out, chunk); }
   void end(void* stream) override {
+    out_.wait(in_.record());
     done_ = out_.record();
     static_cast<FakeStream*>(stream)->wait(done_);
   }

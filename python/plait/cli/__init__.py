@@ -13,6 +13,7 @@ from . import (
     bench,
     calibrate,
     completion,
+    doctor,
     info,
     paper,
     plan,
@@ -31,6 +32,24 @@ from .usage import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, 
 _DESCRIPTION = """Collective communication for GPUs and CPUs over every useful path of a machine at once: look at
 machines, make and prove plans, start ranks, and measure."""
 
+# In the order of the help.
+_COMMANDS = (
+    topo,
+    plan,
+    search,
+    verify,
+    simulate,
+    calibrate,
+    training,
+    paper,
+    run,
+    bench,
+    info,
+    doctor,
+    settings,
+    completion,
+)
+
 
 def make_parser() -> Parser:
     """The parser of all commands."""
@@ -38,21 +57,7 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"plait {__version__}")
     parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for module in (
-        topo,
-        plan,
-        search,
-        verify,
-        simulate,
-        calibrate,
-        training,
-        paper,
-        run,
-        bench,
-        info,
-        settings,
-        completion,
-    ):
+    for module in _COMMANDS:
         command = module.add_parser(commands)
         command.set_defaults(parser=command)
         command.epilog = _with_exit_status(command.epilog)

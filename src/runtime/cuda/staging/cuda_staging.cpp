@@ -43,7 +43,7 @@ struct CudaStaging::Streams {
     for (cudaStream_t* stream : {&in, &out}) {
       check_cuda(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest), "a stream for staging");
     }
-    for (cudaEvent_t* event : {&start, &done}) {
+    for (cudaEvent_t* event : {&start, &in_done, &done}) {
       check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "an event");
     }
   }
@@ -52,13 +52,13 @@ struct CudaStaging::Streams {
       cudaStreamSynchronize(stream);
       cudaStreamDestroy(stream);
     }
-    for (const cudaEvent_t event : {start, done}) cudaEventDestroy(event);
+    for (const cudaEvent_t event : {start, in_done, done}) cudaEventDestroy(event);
   }
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
   cudaStream_t in = nullptr, out = nullptr;
-  cudaEvent_t start = nullptr, done = nullptr;
+  cudaEvent_t start = nullptr, in_done = nullptr, done = nullptr;
 };
 
 CudaStaging::CudaStaging(int device, size_t bytes) : device_(device), bytes_(bytes) {
@@ -153,8 +153,11 @@ void CudaStaging::await_before_out(size_t lane, uint64_t chunk) {
 void CudaStaging::count_in(uint64_t chunk) { count(streams_->in, counters().in, chunk); }
 void CudaStaging::count_out(uint64_t chunk) { count(streams_->out, counters().out, chunk); }
 
+// Copies out come after copies in, but for those of a call that failed, where nothing waits any more.
 void CudaStaging::end(void* stream) {
   const DeviceGuard guard(device_);
+  check_cuda(cudaEventRecord(streams_->in_done, streams_->in), "recording the copies of a call");
+  check_cuda(cudaStreamWaitEvent(streams_->out, streams_->in_done, 0), "waiting for the copies of a call");
   check_cuda(cudaEventRecord(streams_->done, streams_->out), "recording the end of a call");
   check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), streams_->done, 0),
              "waiting for the end of a call");
