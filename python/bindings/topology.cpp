@@ -16,6 +16,7 @@
 #include "topology/machines.hpp"
 #include "topology/paths.hpp"
 #include "topology/readers.hpp"
+#include "tuner/machine.hpp"
 
 namespace plait::python {
 namespace {
@@ -140,6 +141,11 @@ void bind_topology(nb::module_& module) {
   module.def(
       "machine", [](const std::string& name, int nodes) { return machine(name, nodes); }, nb::arg("name"),
       nb::arg("nodes") = 1, "A described machine. Raises InvalidArgument that lists the names.");
+  module.def(
+      "stated_topology",
+      [](const nb::bytes& text) { return described_topology(std::string_view(text.c_str(), text.size())); },
+      nb::arg("text"),
+      "The machine that PLAIT_TOPOLOGY names by this text, as communicators read it. Errors name the variable.");
   module.def(
       "read_topology",
       [](const std::string& path, const std::optional<std::string>& gpu_model) {

@@ -16,10 +16,15 @@ std::string counted(Integer count, std::string_view what) {
 }
 
 // `form` is printf's, for one double.
-inline std::string digits(double number, const char* form = "%.3g") {
+inline std::string digits(double number, const char* form) {
   char text[48];
   std::snprintf(text, sizeof text, form, number);
   return text;
+}
+// In three figures, or as many as a whole number below a million has: "0.0123", "12.3", "1093".
+inline std::string digits(double number) {
+  const double size = number < 0 ? -number : number;
+  return digits(number, size >= 999.5 && size < 1e6 ? "%.0f" : "%.3g");
 }
 
 // "12.3 us", "4 ms", "2 s".

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,28 @@ def test_machines_of_several_nodes_as_settings_name_them(run, monkeypatch):
     ):
         status, out, err = run("plan", "broadcast", "--machine", machine, *options)
         assert (status, out) == (2, "") and message in err
+
+
+def test_the_variable_is_read_as_communicators_read_it(run, monkeypatch, tmp_path):
+    """Names with a dot or a slash are files. Errors name the variable."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "machine").write_text(topology.machine("summit").to_json())
+    for text, message in (
+        (b"machine", "PLAIT_TOPOLOGY is 'machine': no described machine"),
+        (b"-", "PLAIT_TOPOLOGY is '-': no described machine"),
+        (b"./none.json", "PLAIT_TOPOLOGY is './none.json': ./none.json"),
+        (b"./\xff.json", "PLAIT_TOPOLOGY is './"),
+        (b"summit:nodes=x", "PLAIT_TOPOLOGY is 'summit:nodes=x': 'x' is no number of nodes"),
+    ):
+        monkeypatch.setenv("PLAIT_TOPOLOGY", os.fsdecode(text))
+        for command in (["plan", "broadcast"], ["topo"], ["simulate", "broadcast"]):
+            status, out, err = run(*command)
+            assert (status, out) == (2, "") and message in err, err
+        with pytest.raises(plait.Error, match="PLAIT_TOPOLOGY is"):
+            plait.in_process(2)
+    monkeypatch.setenv("PLAIT_TOPOLOGY", "./machine:nodes=2")
+    assert run("plan", "broadcast")[1] == run("plan", "broadcast", "--machine", "summit:nodes=2")[1]
+    assert "leave --nodes out" in run("plan", "broadcast", "--nodes", 2)[2]
 
 
 def test_says_what_a_communicator_runs():

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 
-from .. import topology
+from .. import _core, topology
 from ..communicator import Settings
 from . import usage
 from .screen import complain
@@ -52,7 +52,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
 
 def _name_and_nodes(options: argparse.Namespace) -> tuple[str | None, int]:
     """ "kesch:nodes=2" is two nodes of it, as in PLAIT_TOPOLOGY."""
-    name = options.machine or os.environ.get("PLAIT_TOPOLOGY") or None
+    name = options.machine or None
     parts = re.fullmatch(r"(.+):nodes=(\d{1,9})", name or "", re.DOTALL)
     if not parts:
         machine, colon, rest = (name or "").rpartition(":")
@@ -73,12 +73,17 @@ def read_machine(options: argparse.Namespace, *, say_notes: bool = True) -> topo
     What to know before its figures are believed is said on standard error, unless the caller shows it.
     """
     name, nodes = _name_and_nodes(options)
+    stated = os.environb.get(b"PLAIT_TOPOLOGY") if name is None else None
     known = name is not None and (
         name in topology.machine_names() or not (name == "-" or "." in name or "/" in name or os.path.exists(name))
     )
     if options.gpu_model is not None and (name is None or known):
         raise usage.UsageError("--gpu-model is for files that do not say which GPUs they have: --machine FILE")
-    if name is None:
+    if stated:
+        if nodes > 1 and b":nodes=" in stated:
+            raise usage.UsageError(f"PLAIT_TOPOLOGY is '{usage.shown(os.fsdecode(stated))}'; leave --nodes out")
+        found = _core.stated_topology(stated)
+    elif name is None:
         found = topology.live()
     elif known:
         found = topology.machine(name)
