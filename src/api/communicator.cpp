@@ -157,6 +157,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     impl =
         std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
+    check_described_nodes(settings.topology, impl->tuner.machine().base.node_of, hosts);
     if (device != kNoDevice) DeviceBackend::check_device(device);
     if (device != kNoDevice && !hosts.are_one()) {
       impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);

@@ -66,6 +66,13 @@ std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, 
   return std::make_unique<Control>(std::move(bootstrap), std::move(segment), std::move(names));
 }
 
+void check_described_nodes(const std::string& name, const std::vector<int>& node_of_rank, const Hosts& hosts) {
+  if (hosts.are_one() || name.empty() || node_of_rank == hosts.node_of_rank()) return;
+  fail(ErrorCode::kInvalidArgument, "PLAIT_TOPOLOGY=", name,
+       " has the ranks on other nodes than the hosts that they are ", "on: ", list_hosts(hosts),
+       "; name a machine whose nodes are these, such as kesch:nodes=", hosts.count(), ", or leave it unset");
+}
+
 void check_nodes(const Plan& plan, const Hosts& hosts) {
   if (plan.node_of == hosts.node_of_rank()) return;
   fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, " is for other nodes than the ranks are on, which are on ",

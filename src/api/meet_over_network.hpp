@@ -28,5 +28,8 @@ std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, 
 // Throws kInvalidArgument if the nodes of a plan are not these hosts, of which there are several: what it takes for
 // shared memory would not be shared.
 void check_nodes(const Plan& plan, const Hosts& hosts);
+// Throws kInvalidArgument if the machine that PLAIT_TOPOLOGY names has the ranks on other nodes than these hosts, of
+// which there are several.
+void check_described_nodes(const std::string& name, const std::vector<int>& node_of_rank, const Hosts& hosts);
 
 }  // namespace plait

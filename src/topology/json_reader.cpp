@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kFormat = "plait-machine 1";
 constexpr int kMaxNodes = 1 << 20;
+constexpr double kLeastGbps = 1e-6;  // of a link; then times are numbers
 constexpr int kMaxLanes = 1 << 20;
 
 std::string optional_text(const JsonValue& object, const char* member) {
@@ -125,7 +126,7 @@ class MachineJsonReader {
       set.at("kind").fail_expected("nvlink, xgmi, pcie, socket, memory or network");
     }
     if (const auto width = set.find("width")) link.width = static_cast<int>(width->as_integer(1, kMaxLanes));
-    link.gbps = bounded_number(set.at("gbps"), 0, false, "a bandwidth above 0");
+    link.gbps = bounded_number(set.at("gbps"), kLeastGbps, true, "a bandwidth of 0.000001 or more");
     link.source = optional_text(set, "source");
     return link;
   }

@@ -47,6 +47,27 @@ def test_calls_over_nodes():
     assert result.stdout.split() == ["right"] * 4
 
 
+def test_a_described_machine_has_the_nodes_of_the_hosts():
+    if why_no_network():
+        pytest.skip(why_no_network())
+    script = """
+        import os, sys
+        import plait
+
+        os.environ["PLAIT_TOPOLOGY"] = sys.argv[1]
+        try:
+            plait.init().close()
+            print("made")
+        except plait.InvalidArgument as error:
+            print(error)
+        """
+    said = launch(4, script, "--nodes", 2, arguments=["nvlink-pairs"]).stdout.splitlines()
+    assert len(said) == 4
+    assert all("PLAIT_TOPOLOGY=nvlink-pairs has the ranks on other nodes than the hosts" in line for line in said), said
+    made = launch(8, script, "--nodes", 2, arguments=["nvlink-pairs:nodes=2"])
+    assert made.stdout.split() == ["made"] * 8, made.stderr
+
+
 def test_a_killed_rank_is_named_on_all_nodes():
     if why_no_network():
         pytest.skip(why_no_network())

@@ -117,7 +117,9 @@ TEST(MachineJson, SaysWhereWhatWasExpectedAndFound) {
             "toy.json:12: expected an integer from 1 to 1048576, found the number -2");
   EXPECT_EQ(refusal("\"width\": 2", "\"width\": 2.5"),
             "toy.json:12: expected an integer from 1 to 1048576, found the number 2.5");
-  EXPECT_EQ(refusal("\"gbps\": 50", "\"gbps\": 0"), "toy.json:12: expected a bandwidth above 0, found the number 0");
+  EXPECT_EQ(refusal("\"gbps\": 50", "\"gbps\": 0"),
+            "toy.json:12: expected a bandwidth of 0.000001 or more, found the number 0");
+  expect_contains(refusal("\"gbps\": 50", "\"gbps\": 5e-324"), "toy.json:12: expected a bandwidth of 0.000001 or more");
   EXPECT_EQ(refusal("\"gbps\": 38.4", "\"gbps\": \"fast\""),
             "toy.json:15: expected a number, found the string \"fast\"");
   EXPECT_EQ(refusal("\"gbps\": 38.4", "\"gpbs\": 38.4"),
