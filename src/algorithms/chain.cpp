@@ -63,7 +63,7 @@ std::vector<AlgorithmArguments> chain_candidates(const AlgorithmArguments& machi
   const bool zero_copy = machine.access == Access::kZeroCopy;
   if (zero_copy && machine.collective == Collective::kReduce) return {};
   const bool stores_first = on_gpus(machine) || zero_copy;
-  std::vector<AlgorithmArguments> all = with_parts(machine, {4, 8, 2, 1}), others = all;
+  std::vector<AlgorithmArguments> all = with_parts(machine, {4, 8, 2, 16, 32}), others = all;
   for (AlgorithmArguments& it : all) it.direction = stores_first ? Direction::kStore : Direction::kLoad;
   for (AlgorithmArguments& it : others) it.direction = stores_first ? Direction::kLoad : Direction::kStore;
   if (!zero_copy) all.insert(all.end(), others.begin(), others.end());
