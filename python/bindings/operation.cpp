@@ -80,8 +80,6 @@ ReduceOp of_complex_numbers(ReduceOp op) {
   fail(ErrorCode::kInternal, "no such meaning");
 }
 
-}  // namespace
-
 // What operations on truth values are here; as words of numpy and MPI, they are one only of arrays of bool.
 std::string hint_for(const std::string& text) {
   const std::string simple = simplified(text);
@@ -92,6 +90,8 @@ std::string hint_for(const std::string& text) {
   if (is_one_of({"logicaland", "land", "and", "all"})) return "; of bool arrays, 'min' is and";
   return did_you_mean(text, reduce_op_names());
 }
+
+}  // namespace
 
 ReduceOp reduce_op_of(const std::string& text) {
   const auto op = parse_reduce_op(text);

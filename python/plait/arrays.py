@@ -25,7 +25,7 @@ def new_like(array: Any, shape: tuple[int, ...], dtype: str, is_own: bool, order
         return in_memory.permute(axes) if _is_tensor(array) else in_memory.transpose(axes)
     if _is_tensor(array):
         return array.new_empty(shape, dtype=array.dtype if is_own else _torch_type(dtype))
-    package = type(array).__module__.partition(".")[0]
+    package = package_of(array)
     if package in _OF_GPUS and not hasattr(array, "__array_interface__"):
         return _OF_GPUS[package](array, shape, array.dtype if is_own else dtype)
     import numpy
@@ -61,7 +61,12 @@ _OF_GPUS = {"cupy": _new_of_cupy, "jax": _new_of_jax, "jaxlib": _new_of_jax, "nu
 
 
 def _is_tensor(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "torch"
+    return package_of(array) == "torch"
+
+
+def package_of(array: Any) -> str:
+    """The name of the package that an array's type is of."""
+    return type(array).__module__.partition(".")[0]
 
 
 def _torch_type(dtype: str) -> Any:

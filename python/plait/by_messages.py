@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ._core import element_type_name
 from .errors import InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
@@ -160,11 +161,7 @@ def _output(array: Any, out: Any, blocks: Blocks) -> Any:
 def _new(array: Any, rows: int) -> Any:
     from .arrays import new_like
 
-    return new_like(array, (rows, *array.shape[1:]), _dtype_name(array), True)
-
-
-def _dtype_name(array: Any) -> str:
-    return str(array.dtype).rpartition(".")[2]
+    return new_like(array, (rows, *array.shape[1:]), element_type_name(array.dtype), True)
 
 
 def _address(array: Any) -> int:

@@ -280,8 +280,7 @@ class Communicator:
         stream: Any = None,
     ) -> Any:
         if self._device is None:
-            if stream is not None:
-                raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
+            _refuse_stream(stream)
             return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
         from . import by_messages
 
@@ -309,8 +308,7 @@ class Communicator:
     def _enqueue(self, call: Callable[[int], Any], arrays: Sequence[Any], stream: Any) -> Any:
         """Makes a call on a stream; without one, on that of the arrays' package, or waits for the call."""
         if self._device is None:
-            if stream is not None:
-                raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
+            _refuse_stream(stream)
             return call(0)
         given = [array for array in arrays if array is not None]
         for array in given:
@@ -500,6 +498,11 @@ def in_process(
         raise InvalidArgument(f"devices: there are {len(devices)} for {size} ranks; name one for each")
     numbers = [_number_of(device) for device in devices]
     return [Communicator._of(core) for core in _core.Communicator.in_process_on(numbers, _given(settings))]
+
+
+def _refuse_stream(stream: Any) -> None:
+    if stream is not None:
+        raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
 
 
 def _number_of(device: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .arrays import package_of
 from .errors import InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
@@ -35,7 +36,7 @@ def current(array: Any) -> int | None:
     torch and CuPy have a current stream. JAX orders its own work, and numba's default is CUDA's: their calls are done
     when they return.
     """
-    package = _package(array)
+    package = package_of(array)
     if package == "torch":
         import torch
 
@@ -49,7 +50,7 @@ def current(array: Any) -> int | None:
 
 def call_on(handle: int, array: Any, call: Callable[[int], Any]) -> Any:
     """call(handle), for which the array's package allocates on that stream: new memory has no work of another one."""
-    package = _package(array)
+    package = package_of(array)
     if package == "torch":
         import torch
 
@@ -65,9 +66,5 @@ def call_on(handle: int, array: Any, call: Callable[[int], Any]) -> Any:
 
 def make_ready(array: Any) -> None:
     """Waits for what JAX is about to write to an array; its streams cannot be waited for."""
-    if _package(array) in ("jax", "jaxlib"):
+    if package_of(array) in ("jax", "jaxlib"):
         array.block_until_ready()
-
-
-def _package(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]

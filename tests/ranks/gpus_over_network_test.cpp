@@ -135,15 +135,6 @@ TEST_F(GpusOverNetwork, AnEnqueueWaitsForNobody) {
 TEST_F(GpusOverNetwork, WhatCannotBeIsRefusedAndHarmsNobody) {
   expect_all_well(run_processes(
       2, kLimit, on_gpus({0, 1}, gpu_settings(), [](Communicator& communicator, FakeStream& stream) {
-        const auto require_refusal = [&](const char* words, const auto& call) {
-          try {
-            call();
-          } catch (const Error& error) {
-            require(error.code() == ErrorCode::kInvalidArgument, error.what());
-            return require(std::string(error.what()).find(words) != std::string::npos, error.what());
-          }
-          require(false, "not refused: ", words);
-        };
         std::vector<int32_t> data(10);
         stream.is_captured = true;
         require_refusal("graph", [&] { communicator.enqueue(sum_of(10), data.data(), data.data(), &stream); });

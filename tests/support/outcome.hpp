@@ -60,6 +60,17 @@ template <class... Parts>
 void require(bool good, const Parts&... what) {
   if (!good) throw std::runtime_error(join("requirement failed: ", what...));
 }
+// Throws unless `call` throws kInvalidArgument with these words.
+template <class MadeCall>
+void require_refusal(const std::string& words, const MadeCall& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::kInvalidArgument, error.what());
+    return require(std::string(error.what()).find(words) != std::string::npos, error.what());
+  }
+  require(false, "not refused: ", words);
+}
 
 // Why this is not an Error with this code and with all of these parts in its text; empty if it is.
 inline std::string objection(const Outcome& outcome, ErrorCode code, const std::vector<std::string>& parts) {
