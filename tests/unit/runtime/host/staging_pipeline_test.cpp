@@ -99,6 +99,7 @@ class Rank {
       device.end(&stream);
     } catch (...) {
       end();
+      device.end(&stream);  // as StagedBackend, so that the buffers may be freed once the stream is done
       throw;
     }
   }
