@@ -10,6 +10,7 @@
 #include "plan/conditions.hpp"
 #include "plan/memory.hpp"
 #include "plan/values.hpp"
+#include "plan/whole_view.hpp"
 
 namespace plait {
 namespace {
@@ -95,7 +96,7 @@ ProofSize proof_size(const Plan& plan) {
   ProofSize size;
   size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kQueueBytes * (sums.queues + ranks) +
                kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
-               Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
+               Memory<WholeView>::most_bytes(plan, WholeView(plan, 0), sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
   // Each queue hears what it waits for, and at the end each rank hears what its queues heard.
   size.merged_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.queues)) *
                       (sums.listening + sums.listening_queues);
