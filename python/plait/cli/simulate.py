@@ -56,6 +56,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         default="auto",
         help="whether ranks that look alike are simulated once: of many ranks (auto, the default), never or always",
     )
+    add("--prove", action="store_true", help="prove the plan right, also where that takes a minute")
     add("--trace", metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
     add("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_run)
@@ -98,6 +99,7 @@ def _simulate(
         parts=options.parts,
         access=options.access,
         folding=options.folding,
+        prove=options.prove,
         settings=read_settings(options),
         progress=progress,
     )
@@ -114,7 +116,8 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     if made.shifts:
         show_wrapped(
             f"folded   {usage.counted(made.simulated_ranks, 'rank')} stand for all, which look alike under "
-            f"{made.shifts}: its {made.operations} operations and the machine were compared",
+            f"{made.shifts}; {made.operations} operations and the machine were compared"
+            + (", and the plan is proved right" if made.is_proved else ""),
             hanging=_HANGING,
         )
     elif not made.is_proved:
