@@ -20,7 +20,9 @@ class RingSteps {
  public:
   struct Shape {
     std::vector<QueueId> queues;  // in the order of the ring
-    int first_chunk = 0;          // of the message that goes round
+    // They perform what each queue does last with a piece, when it passes nothing on. Empty: the queues themselves.
+    std::vector<QueueId> last_queues = {};
+    int first_chunk = 0;  // of the message that goes round
     int part_chunks = 1;
     int parts = 1;  // a piece has parts * part_chunks chunks
     // Where each queue's piece begins. Empty: pieces are neighbours in the order of the queues.
@@ -46,6 +48,7 @@ class RingSteps {
  private:
   int size() const { return static_cast<int>(shape_.queues.size()); }
   int next(int x) const { return (x + 1) % size(); }
+  QueueId queue(int x, bool last) const;
   int piece_chunks() const { return shape_.parts * shape_.part_chunks; }
   ChunkRange range(int piece, int part) const;
   // Whether the last phase uses scratch to pass pieces to queue x.
