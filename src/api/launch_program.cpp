@@ -23,7 +23,9 @@ constexpr double kUnit = 16;  // bytes of a chunk of the program: what a thread 
 constexpr int kThreadsOfCta = 512;
 // Channels are so many queues of the simulator, which begin one after the other. Channels that are all at one step
 // leave links idle together; on GPUs they soon drift apart, as these do.
-constexpr int kGroups = 4;
+constexpr int kGroups = 8;
+// Vectors of 16 bytes that a thread stores to host memory in an operation before it first waits for its pace.
+constexpr int kVectorsBeforePace = 4;
 
 using Begin = SimulatedStep::Begin;
 
@@ -374,7 +376,7 @@ class LaunchCompiler {
       const bool is_source = i >= operation.destinations;
       const int owner = owner_of(place, rank);
       if (launch.through_host && is_scratch(place)) {
-        add_through_host(rank, owner, is_source, units(true));
+        add_through_host(launch, rank, owner, is_source, units(true));
       } else if (owner == rank) {
         ++local;
       } else {
@@ -388,19 +390,18 @@ class LaunchCompiler {
   }
 
   // Between a rank and the host memory next to another, or to it. What it stores keeps to a pace.
-  void add_through_host(int rank, int owner, bool loads, int64_t units) {
+  void add_through_host(const LoweredLaunch& launch, int rank, int owner, bool loads, int64_t units) {
     const int gpu = routes_.device_of({rank}), host = routes_.device_of({owner, true});
     if (loads) {
       builder_.add_flow(builder_.route_between(host, gpu), units);
       return;
     }
-    uint32_t pace = ProgramBuilder::kNoRoute;
-    if (launch_.shape.host.bytes_per_second > 0) {
-      const auto [found, is_new] = paces_.try_emplace(rank, 0);
-      if (is_new) found->second = limited(SimulatedResource::Kind::kPace, launch_.shape.host.bytes_per_second);
-      pace = found->second;
-    }
-    builder_.add_flow(builder_.route_between(gpu, host, Mover::kAny, pace), units);
+    builder_.add_flow(builder_.route_between(gpu, host), units);
+    if (launch_.shape.host.bytes_per_second <= 0) return;
+    const auto [found, is_new] = paces_.try_emplace(rank, 0);
+    if (is_new) found->second = limited(SimulatedResource::Kind::kPace, launch_.shape.host.bytes_per_second);
+    const int64_t at_once = int64_t{kVectorsBeforePace} * launch.shape.threads * launch.width(0, group_);
+    builder_.add_flow(builder_.pace_route(found->second), std::max<int64_t>(0, units - at_once));
   }
 
   // --- straight between buffers ---
@@ -424,7 +425,10 @@ class LaunchCompiler {
     const auto joins = [&](size_t next, const Operation& first) {
       const Operation& it = operations[next];
       if (it.kind != first.kind) return false;
-      return it.kind != OpKind::kReduce || (from.engine != Engine::kCopy && it.sources.size() == 1 && first.sources.size() == 1);
+      if (it.kind != OpKind::kReduce) return true;
+      if (it.sources.size() > 1 || first.sources.size() > 1) return false;
+      // What a rank copies to itself, SMs do meanwhile.
+      return from.engine != Engine::kCopy || is_own(it, rank) || is_own(first, rank);
     };
     ctas_ = ProgramBuilder::kNoRoute;
     for (int call = 0; call < launch_.calls; ++call) {
@@ -447,6 +451,8 @@ class LaunchCompiler {
     program_.queues.push_back(added);
   }
 
+  static bool is_own(const Operation& copy, int rank) { return copy.sources.front().rank == rank; }
+
   void add_barrier(const std::vector<Operation>& operations, size_t first, size_t end, int rank, bool follows,
                    uint64_t call) {
     Begin begin = follows ? Begin::kNothing : Begin::kBarrier;
@@ -467,6 +473,9 @@ class LaunchCompiler {
     const auto& operations = plan.ranks[static_cast<size_t>(id.rank)].queues[static_cast<size_t>(id.queue)].operations;
     const bool combines = operations[static_cast<size_t>(id.operation)].sources.size() > 1;
     const bool copies = engine == Engine::kCopy && !combines;
+    const int sms = combines ? kReduceSms : copies ? kOwnCopySms : kPullSms;
+    const auto [ctas, is_new] = copy_ctas_.try_emplace({id.rank, sms}, 0);
+    if (is_new) ctas->second = limited(SimulatedResource::Kind::kCtas, sms);
     builder_.begin_work(combines);
     bool crosses = false;
     for (size_t i = 0; i < count; ++i, ++id.operation) {
@@ -480,7 +489,11 @@ class LaunchCompiler {
                           units);
       }
       const auto places = static_cast<int64_t>(it.sources.size() + it.destinations.size());
-      builder_.add_flow(builder_.memory_route(id.rank), (places - std::ssize(transfers_)) * units);
+      const int64_t local = places - std::ssize(transfers_);
+      // A copy engine's own accesses keep no SM busy.
+      const bool by_sms = !copies || transfers_.empty();
+      builder_.add_flow(builder_.memory_route(id.rank, by_sms ? ctas->second : ProgramBuilder::kNoRoute),
+                        local * units);
     }
     add_step(SimulatedStep::Kind::kWork, copies && crosses ? Begin::kCopy : Begin::kOperation, builder_.end_work());
   }
@@ -495,6 +508,7 @@ class LaunchCompiler {
   std::map<std::pair<SignalKey, int>, uint32_t> signals_;  // of a group of channels
   std::map<int, uint32_t> paces_;              // of ranks
   uint32_t ctas_ = ProgramBuilder::kNoRoute;   // of the queue at hand
+  std::map<std::pair<int, int>, uint32_t> copy_ctas_;  // of ranks, by how many SMs copy
   double units_of_chunk_ = 0;                  // of the zero-copy plan
   std::vector<Transfer> transfers_;
 };

@@ -227,7 +227,8 @@ std::vector<double> memory_bytes(const SimulatorProgram& program, double message
     const SimulatedWork& work = program.works[step.index];
     for (const SimulatedWork::Flow& flow : work.flows) {
       const SimulatedRoute& route = program.routes[flow.route];
-      if (!route.is_memory()) continue;
+      const SimulatedResource& first = program.resources[route.uses.front().resource];
+      if (first.kind != SimulatedResource::Kind::kMemory) continue;
       bytes[route.uses.front().resource] +=
           program.bytes_of_chunk(message_bytes) * flow.chunks * (work.combines ? combine_share : 1);
     }
