@@ -23,7 +23,8 @@ namespace {
 //
 // Steps: 1. Bytes: the giver sends each block once. No scratch. In place: not all_to_all, where what comes would
 //   overwrite what is still to be sent.
-// When: blocks of unequal sizes; up to 16 ranks on several nodes, for all_to_all if each node has one rank.
+// When: blocks of unequal sizes; up to 16 GPUs of one node that links join in pairs, for all links are busy at once; up
+//   to 16 ranks on several nodes, for all_to_all if each node has one rank.
 Plan make_linear(const AlgorithmArguments& arguments) {
   check_arguments(linear(), arguments);
   PlanBuilder builder = start_plan(linear(), arguments, 1);
@@ -55,9 +56,14 @@ bool has_a_node_for_each_rank(const AlgorithmArguments& machine) {
 // The model counts steps and bytes, and a message of its own for each of many ranks costs more than that.
 constexpr int kMostTriedRanks = 16;
 
+// On one node `flat` is as fast through a switch, and in host memory, where a message is copied twice.
 std::vector<AlgorithmArguments> linear_candidates(const AlgorithmArguments& machine) {
-  if (on_one_node(machine) || machine.access == Access::kZeroCopy || machine.ranks > kMostTriedRanks) return {};
-  if (machine.collective == Collective::kAllToAll && !has_a_node_for_each_rank(machine)) return {};
+  if (machine.access == Access::kZeroCopy || machine.ranks > kMostTriedRanks) return {};
+  if (on_one_node(machine)) {
+    if (!on_gpus(machine) || !links_join_all(machine)) return {};
+  } else if (machine.collective == Collective::kAllToAll && !has_a_node_for_each_rank(machine)) {
+    return {};
+  }
   return with_parts(machine, {1});
 }
 
