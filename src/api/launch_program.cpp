@@ -110,6 +110,7 @@ class LaunchCompiler {
   // --- kernels ---
 
   void add(const LoweredLaunch& launch) {
+    if (!launch.through_host) program_.groups = launch.groups();
     for (group_ = 0; group_ < launch.groups(); ++group_) {
       for (int rank = 0; rank < plan_.rank_count(); ++rank) {
         const int queues = launch.ranks[static_cast<size_t>(rank)].queues;

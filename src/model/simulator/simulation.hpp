@@ -53,7 +53,7 @@ struct SimulatedMachine {
 
 struct SimulatedRun {
   struct Use {
-    double bytes = 0;
+    double bytes = 0;  // of what is not the machine's: 0
     double busy_seconds = 0;  // in which anything crossed
     uint32_t most_flows = 0;  // at once
   };
