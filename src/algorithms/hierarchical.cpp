@@ -79,8 +79,9 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
   } else {
     add(usual, {1, 2, 4});
     add(with_top(usual, "rabenseifner"), {1, 2});
-    if (machine.collective == Collective::kAllReduce) add(with_top(usual, "recursive_doubling"), {1});
-    if (has_rank_blocks(machine.collective)) add(machine_levels(machine, "ring", "ring"), {1});
+    add(machine.collective == Collective::kAllReduce ? with_top(usual, "recursive_doubling")
+                                                     : machine_levels(machine, "ring", "ring"),
+        {1});
   }
   return all;
 }

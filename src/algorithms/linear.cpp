@@ -56,14 +56,15 @@ bool has_a_node_for_each_rank(const AlgorithmArguments& machine) {
 // The model counts steps and bytes, and a message of its own for each of many ranks costs more than that.
 constexpr int kMostTriedRanks = 16;
 
-// On one node `flat` is as fast through a switch, and in host memory, where a message is copied twice.
+// On one node the queue of `flat` fills a switch or the host's memory, but of links in pairs one at a time.
+bool is_worth_trying(const AlgorithmArguments& machine) {
+  if (machine.access == Access::kZeroCopy || machine.ranks > kMostTriedRanks) return false;
+  if (on_one_node(machine)) return on_gpus(machine) && links_join_all(machine);
+  return machine.collective != Collective::kAllToAll || has_a_node_for_each_rank(machine);
+}
+
 std::vector<AlgorithmArguments> linear_candidates(const AlgorithmArguments& machine) {
-  if (machine.access == Access::kZeroCopy || machine.ranks > kMostTriedRanks) return {};
-  if (on_one_node(machine)) {
-    if (!on_gpus(machine) || !links_join_all(machine)) return {};
-  } else if (machine.collective == Collective::kAllToAll && !has_a_node_for_each_rank(machine)) {
-    return {};
-  }
+  if (!is_worth_trying(machine)) return {};
   return with_parts(machine, {1});
 }
 

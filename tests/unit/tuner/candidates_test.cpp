@@ -96,6 +96,19 @@ TEST(Candidates, SayWhatIsTooLarge) {
   }
 }
 
+// Eight GPUs have a link of 64 GB/s for each pair, so that each link takes one eighth of what a rank gives.
+TEST(Candidates, AllToAllFillsEveryLinkOfAPair) {
+  const Candidates found = find_candidates(ranks_of("mi300x-8", 1), {}, Collective::kAllToAll, 0);
+  EXPECT_NEAR(1e-9 / found.cheapest(1e9).bound_seconds_per_byte, 8 * 64, 1e-6);
+}
+
+TEST(Candidates, BlocksOverNodesMayGoInRingsOfRings) {
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather}) {
+    const Candidates found = find_candidates(ranks_of("kesch", 2), {}, collective, 0);
+    EXPECT_EQ(found.cheapest(1e9).choice.text(), "hierarchical(node: ring, all: ring)") << name(collective);
+  }
+}
+
 TEST(Candidates, AreDroppedInEveryProtocol) {
   Candidates found = find_candidates(ranks_of("summit", 1), {}, Collective::kAllReduce, 0);
   const PlanChoice best = found.cheapest(8).choice;
