@@ -36,6 +36,7 @@ ORDER = (
     "runtime/cuda/kernels",
     "runtime/cuda/p2p",
     "runtime/cuda/zero_copy",
+    "runtime/cuda/persistent",
     "runtime/cuda/rank",
     "api",
     "bench",

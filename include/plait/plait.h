@@ -6,9 +6,10 @@
 // Memory. Every communicator is of one of two kinds, the same on all of its ranks:
 //   device  A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
 //           memory of that device. Collectives are asynchronous: they return at once, run in the order of `stream`, and
-//           may be captured in CUDA graphs. Errors on the GPU show in plaitCommGetAsyncError and in the next call.
+//           may be captured in CUDA graphs; with PLAIT_BLOCKING in the place of a stream they block. Errors on the GPU
+//           show in plaitCommGetAsyncError and in the next call.
 //   host    There was no usable device, or the config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
-//           NULL, and collectives block until this rank's part is done.
+//           NULL or PLAIT_BLOCKING, and collectives block until this rank's part is done.
 // Use PLAIT_DEVICE_CUDA to get an error instead of a host communicator if no device is usable. Plait does not check in
 // which memory a pointer lies.
 //
@@ -73,6 +74,12 @@ extern "C" {
 
 // The type of cudaStream_t, without its header.
 typedef struct CUstream_st* plaitStream_t;
+
+// In the place of the stream of a collective, on all ranks: the call waits for earlier calls of the communicator, and
+// returns when its result is there, or with what went wrong. The send buffer must be ready when it is called: wait for
+// your stream first. Not in groups, nor for messages. Short calls need no launch: a kernel serves them that stays on
+// the GPU and leaves when it has nothing to do (docs/gpu/blocking_calls.md). On host memory it is the same as NULL.
+#define PLAIT_BLOCKING ((plaitStream_t)(~(size_t)0))
 
 // One rank's handle of a communicator.
 typedef struct plaitComm* plaitComm_t;

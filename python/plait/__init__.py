@@ -4,8 +4,10 @@ from . import errors, plans, simulator, topology
 from ._core import Plan, PremulSum, __version__, premul_sum
 from .communicator import Communicator, Settings, UniqueId, create_unique_id, in_process, init
 from .errors import Error, InvalidArgument, InvalidInput, InvalidPlan, Mismatch, PeerFailed, Timeout
+from .streams import BLOCKING
 
 __all__ = [
+    "BLOCKING",
     "Communicator",
     "Error",
     "InvalidArgument",

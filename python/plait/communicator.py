@@ -38,6 +38,8 @@ class Communicator:
     `stream`: a stream of one of these packages, or a cudaStream_t as a number. Without one they go on the current
     stream of the array's package, and return before they are done, as its own calls do; for JAX and numba, which have
     none, they return when they are done. Nothing is copied there: arrays have no gaps. CUDA graphs capture calls.
+    With `stream=plait.BLOCKING`, on all ranks, a collective waits for the current stream of the array's package, and
+    returns when the result is there; short ones take less time so, since they need no launch.
 
     Elements may lie in any order and with gaps. all_reduce, reduce and broadcast take an array without gaps as it lies,
     in Fortran's order or with channels last, say: that order is a part of the call, so that ranks with another one get
@@ -284,6 +286,7 @@ class Communicator:
             return self._core.run_by_counts(collective, array, out, dtype, op, root, *sends, *receives)
         from . import by_messages
 
+        _refuse_blocking(stream)
         if dtype is not None:
             raise InvalidArgument(
                 "dtype: not with counts on GPUs; pass an array of that type, such as tensor.view(dtype)"
@@ -297,9 +300,9 @@ class Communicator:
         )
 
     def _run(self, collective: str, array: Any, out: Any, dtype: Any, op: Op, root: int, stream: Any) -> Any:
+        if self._device is None and (stream is None or streams.is_blocking(stream)):
+            return self._core.run(collective, array, out, dtype, op, root)
         if stream is None:
-            if self._device is None:
-                return self._core.run(collective, array, out, dtype, op, root)
             current = _core.torch_stream(array) if out is None or type(out) is type(array) else None
             if current is not None:  # the same as below, sooner
                 return self._core.run(collective, array, out, dtype, op, root, current)
@@ -322,6 +325,10 @@ class Communicator:
         given = [array for array in arrays if array is not None]
         for array in given:
             streams.make_ready(array)
+        if streams.is_blocking(stream):
+            for array in given:
+                streams.synchronize(array)
+            return call(stream)
         if stream is not None:
             handle = streams.handle_of(stream)
             return streams.call_on(handle, arrays[0], call) if allocates else call(handle)
@@ -402,6 +409,8 @@ class Communicator:
         self._exchange(_ends(sends, "sends"), _ends(receives, "receives"), dtype, stream)
 
     def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]], dtype: Any, stream: Any) -> None:
+        if self._device is not None:
+            _refuse_blocking(stream)
         arrays = [array for _, array in (*sends, *receives)]
         self._enqueue(lambda handle: self._core.exchange(sends, receives, dtype, handle), arrays, stream)
 
@@ -513,8 +522,15 @@ def in_process(
     return [Communicator._of(core) for core in _core.Communicator.in_process_on(numbers, _given(settings))]
 
 
+def _refuse_blocking(stream: Any) -> None:
+    if streams.is_blocking(stream):
+        raise InvalidArgument(
+            "stream: messages on GPUs, and calls by counts, which are made of them, take no plait.BLOCKING"
+        )
+
+
 def _refuse_stream(stream: Any) -> None:
-    if stream is not None:
+    if stream is not None and not streams.is_blocking(stream):
         raise InvalidArgument("stream: a communicator of host memory has none; leave it out")
 
 

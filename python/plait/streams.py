@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 PER_THREAD = 2  # CUDA's default stream of the calling thread, cudaStreamPerThread
 
+# In the place of a stream: the call returns when its result is there (kBlockingStream).
+BLOCKING = (1 << 64) - 1
+
+
+def is_blocking(stream: Any) -> bool:
+    return isinstance(stream, int) and stream == BLOCKING
+
 
 def handle_of(stream: Any) -> int:
     """The cudaStream_t of a stream: a number, or an object of torch, CuPy, numba or cuda.core."""
@@ -64,6 +71,23 @@ def call_on(handle: int, array: Any, call: Callable[[int], Any]) -> Any:
         with cupy.cuda.ExternalStream(handle):
             return call(handle)
     return call(handle)
+
+
+def synchronize(array: Any) -> None:
+    """Waits for what the array's package has enqueued on its current or default stream of this thread."""
+    package = package_of(array)
+    if package == "torch":
+        import torch
+
+        torch.cuda.current_stream(array.device).synchronize()
+    elif package == "cupy":
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
+    elif package == "numba":
+        from numba import cuda
+
+        cuda.default_stream().synchronize()
 
 
 def make_ready(array: Any) -> None:

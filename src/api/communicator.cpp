@@ -431,13 +431,20 @@ bool Communicator::start_enqueue(const Call& call, const void* input, void* outp
   if (scalar != nullptr) check_scalar(call, impl.rank, *scalar);
   if (impl.device_log.shows()) [[unlikely]]
     impl.log_device_call(call, input, output);
-  return device.start(call, input, output, stream, scalar);
+  if (stream != kBlockingStream) return device.start(call, input, output, stream, scalar);
+  Call blocking = call;
+  blocking.is_blocking = true;
+  device.run(blocking, input, output, scalar);
+  return true;
 }
 
 bool Communicator::start_p2p(std::span<const PeerMessage> messages, std::span<void* const> streams) {
   Impl& impl = held(impl_);
   DeviceBackend& device = impl.device_backend();
   check_messages(messages, impl.rank, impl.size);
+  if (std::ranges::find(streams, kBlockingStream) != streams.end()) {
+    fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ": messages on a GPU need a stream; only collectives block");
+  }
   if (impl.device_log.shows()) [[unlikely]]
     impl.device_log.write(messages, &device.tuner());
   return messages.empty() || device.start(messages, streams);

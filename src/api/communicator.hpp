@@ -140,6 +140,10 @@ class Communicator {
   // (docs/gpu/zero_copy.md). CUDA graphs can capture it, unless ranks are on several hosts. Errors on the GPU show in
   // async_error() and in the next call. Calls of one communicator on several streams run one after the other. Any
   // thread may call it, one at a time. A scalar on the GPU is read when the call runs.
+  //
+  // With kBlockingStream in the place of a stream, on all ranks, the call runs after all earlier calls of this
+  // communicator, and returns when the result is there; it throws what went wrong. The input must be there when it is
+  // called. Short calls are performed by a persistent kernel (docs/gpu/blocking_calls.md).
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
   // exchange() on memory of this rank's GPU, as enqueue(), with ranks of one host. With several streams, it begins when
   // all have come to it, and all go on when it is done.

@@ -50,6 +50,10 @@ size_t elements_over_links(const Call& call, const LaunchShape& launch) {
   return most / granule * granule;
 }
 
+int persistent_ctas_of(const Settings& settings) {
+  return settings.max_sms == 0 ? settings.persistent_ctas : std::min(settings.persistent_ctas, settings.max_sms);
+}
+
 class CudaDeviceBackend final : public DeviceBackend {
  public:
   CudaDeviceBackend(PeerMemory memory, std::optional<PeerMemory> host_memory, std::shared_ptr<Segment> segment,
@@ -58,7 +62,13 @@ class CudaDeviceBackend final : public DeviceBackend {
         size_(segment->shape().ranks),
         state_(std::move(segment), rank, std::move(peers)),
         cuda_(std::move(memory), std::move(host_memory), state_, rank, size_,
-              {{settings.timeout_seconds, Logger(settings.log_level, rank)}, settings.pdl, settings.max_sms}) {
+              {{settings.timeout_seconds, Logger(settings.log_level, rank)},
+               settings.pdl,
+               settings.max_sms,
+               persistent_ctas_of(settings),
+               std::chrono::microseconds(settings.persistent_idle_us)}),
+        persistent_ctas_(persistent_ctas_of(settings)),
+        launch_is_pinned_(!settings.launch.empty()) {
     GpuFacts gpus;
     gpus.processors = cuda_.memory().sm_count();
     gpus.ranks_per_device = cuda_.memory().ranks_per_device();
@@ -72,7 +82,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   }
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override {
-    if (state_.has_failed()) throw *state_.failure();
+    throw_if_failed();
     if (call.count == 0 && call.collective != Collective::kBarrier) {
       cuda_.announce_empty(call, stream);
       return true;
@@ -108,6 +118,17 @@ class CudaDeviceBackend final : public DeviceBackend {
     return step != CudaRank::CopyStep::kVoted;
   }
 
+  void run(const Call& call, const void* input, void* output, const Scalar* scalar) override {
+    throw_if_failed();
+    if (call.count > 0 && scalar == nullptr) {
+      const Ready& ready = ready_for(call);
+      if (ready.prepared && !ready.copies && !ready.host_path && cuda_.can_perform(*ready.prepared)) {
+        return cuda_.perform(*ready.prepared, input, output);
+      }
+    }
+    DeviceBackend::run(call, input, output, scalar);
+  }
+
   Tuner& tuner() override { return *tuner_; }
   PlanLimits plan_limits(const Settings&) const override { return gpu_plan_limits(); }
 
@@ -134,6 +155,9 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   void finish() override { cuda_.finish(); }
   void poll_reports() override { cuda_.poll_reports(); }
+  void throw_if_failed() const override {
+    if (state_.has_failed()) throw *state_.failure();
+  }
   void stop_waiting() override { cuda_.stop_waiting(); }
   int device() const override { return cuda_.memory().device(); }
   uint64_t zero_copy_calls() const override { return cuda_.zero_copy_calls(); }
@@ -146,6 +170,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   Choice choose(const Call& call) {
     Query query = query_of(call, size_);
     Choice choice = tuner_->choose(query);
+    if (call.is_blocking) make_blocking(call, choice);
     if (call.plan == 0 || !why_not(call, choice)) return choice;
     query.only_simple = true;
     choice = tuner_->choose(query);
@@ -153,6 +178,20 @@ class CudaDeviceBackend final : public DeviceBackend {
       refuse_call(rank_, call, *why);
     }
     return choice;
+  }
+
+  // Gives a call the shape of the persistent kernel, if its CTAs hold the call at once. It follows from what all ranks
+  // know alike, whether they have that kernel or not. A shape that the user wants stays.
+  void make_blocking(const Call& call, Choice& choice) {
+    if (persistent_ctas_ == 0 || launch_is_pinned_ || choice.zero_copy || choice.launch.protocol != Protocol::kLl) {
+      return;
+    }
+    LaunchShape shape = choice.launch;
+    shape.channels = persistent_ctas_;
+    shape.threads = kMostThreads;
+    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
+    const BoundPlan bound = bind(plan, call, 0, CudaRank::limits(shape, plan.plan()));
+    if (bound.slices <= static_cast<size_t>(shape.channels)) choice.launch = shape;
   }
 
   // A call with everything decided but the buffers. A captured launch has copied all that it needs of it.
@@ -262,6 +301,8 @@ class CudaDeviceBackend final : public DeviceBackend {
   const int size_;
   DeviceCalls state_;
   CudaRank cuda_;
+  const int persistent_ctas_;  // the same on all ranks
+  const bool launch_is_pinned_;
   std::optional<Tuner> tuner_;  // always there: it is made last
   CallCache<Ready> ready_;
   Started started_;

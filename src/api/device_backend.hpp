@@ -43,6 +43,9 @@ class DeviceBackend {
   virtual bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) = 0;
   virtual bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) = 0;
   virtual bool advance() = 0;
+  // A blocking call (Call::is_blocking): after all earlier calls, and returns when its result is there. Where nothing
+  // better is to be had it is launched.
+  virtual void run(const Call& call, const void* input, void* output, const Scalar* scalar);
   virtual Tuner& tuner() = 0;
   // What a plan must keep to that the caller gives, and whether it runs on host memory.
   virtual PlanLimits plan_limits(const Settings& settings) const = 0;
@@ -57,6 +60,8 @@ class DeviceBackend {
   virtual void close() {}
   // Copies what kernels reported so far into the failure record. Any thread may call it.
   virtual void poll_reports() = 0;
+  // Throws the failure that ended the communicator, if there was one.
+  virtual void throw_if_failed() const = 0;
   // Ends kernels that wait; the failure record says why.
   virtual void stop_waiting() = 0;
   virtual int device() const = 0;

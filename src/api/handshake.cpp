@@ -35,6 +35,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.staging_bytes = settings.staging_bytes;
   own.staging_lanes = settings.staging_lanes;
   own.max_sms = settings.max_sms;
+  own.persistent_ctas = settings.persistent_ctas;
   own.cores = own_cores();
   own.machine = std::hash<std::string>{}(own_boot_id());
   if (!settings.profile.empty()) own.profile = std::hash<std::string>{}(given_profile_text(settings));
@@ -62,6 +63,7 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("the text of the profile (PLAIT_PROFILE)", all[rank].profile, all[0].profile);
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
     check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);
+    check("PLAIT_PERSISTENT_CTAS", all[rank].persistent_ctas, all[0].persistent_ctas);
     if (all[rank].has_device == all[0].has_device) continue;
     fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
          all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");

@@ -50,6 +50,7 @@ class StagedBackend final : public DeviceBackend {
   void finish() override;
   void close() override;
   void poll_reports() override;
+  void throw_if_failed() const override;
   void stop_waiting() override { pipeline_.give_up(); }
   int device() const override { return device_->ordinal(); }
   size_t device_bytes() const override { return 0; }
@@ -73,7 +74,6 @@ class StagedBackend final : public DeviceBackend {
   CallChunks chunks_of(const Call& call) const;
   std::shared_ptr<const VerifiedPlan> check_plan(const Call& chunk) const;
   void perform(size_t lane, const StagedCall& call);
-  void throw_if_failed() const;
   void release(void* stream) noexcept;
   // Ends the communicator for all ranks, unless it has ended, and lets the GPU go on.
   void end_with(std::exception_ptr error) noexcept;

@@ -19,6 +19,15 @@ constexpr size_t kLeastScratchKib = 64;
 constexpr size_t kLeastStagingKib = 64;
 constexpr size_t kMostStagingKib = 1024 * 1024;
 constexpr int kMostStagingLanes = 8;
+// What a whole number may be, and how that is said.
+struct WholeRange {
+  int least, most;
+  const char* text;
+
+  constexpr bool has(int number) const { return number >= least && number <= most; }
+};
+constexpr WholeRange kPersistentCtas{0, 64, "a whole number from 1 to 64, or 0 for no such kernel"};
+constexpr WholeRange kPersistentIdle{1, 1'000'000, "a whole number of microseconds from 1 to 1000000"};
 constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
 
 // One variable: `read` stores a value and says whether it was good; `show` writes one as `read` would take it.
@@ -96,6 +105,14 @@ bool read_max_sms(std::string_view text, Settings& settings) {
 bool read_pdl(std::string_view text, Settings& settings) {
   if (text != "0" && text != "1") return false;
   settings.pdl = text == "1";
+  return true;
+}
+
+template <int Settings::* field>
+bool read_number_of(const WholeRange& range, std::string_view text, Settings& settings) {
+  int number = 0;
+  if (!read_number(text, number) || !range.has(number)) return false;
+  settings.*field = number;
   return true;
 }
 
@@ -199,6 +216,19 @@ constexpr Setting kSettings[] = {
      "how GPUs reach each other's memory"},
     {"PLAIT_PDL", "0 or 1", read_pdl, [](const Settings& settings) { return std::string(settings.pdl ? "1" : "0"); },
      "whether kernels may be put on a GPU while those before them on their stream end (programmatic dependent launch)"},
+    {"PLAIT_PERSISTENT_CTAS", kPersistentCtas.text,
+     [](std::string_view text, Settings& settings) {
+       return read_number_of<&Settings::persistent_ctas>(kPersistentCtas, text, settings);
+     },
+     [](const Settings& settings) { return join(settings.persistent_ctas); },
+     "CTAs of the kernel that stays on a GPU to serve blocking calls; 0: such calls are launched; the same on all "
+     "ranks"},
+    {"PLAIT_PERSISTENT_IDLE_US", kPersistentIdle.text,
+     [](std::string_view text, Settings& settings) {
+       return read_number_of<&Settings::persistent_idle_us>(kPersistentIdle, text, settings);
+     },
+     [](const Settings& settings) { return join(settings.persistent_idle_us); },
+     "microseconds without a call after which that kernel leaves the GPU to others"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); },
      "what is written to stderr: with info also the machine that a communicator found, with debug every call and what "
@@ -318,6 +348,11 @@ void Settings::check() const {
   if (staging_lanes < 1 || staging_lanes > kMostStagingLanes) {
     fail(ErrorCode::kInvalidArgument, "staging_lanes is ", staging_lanes, "; expected 1 to ", kMostStagingLanes);
   }
+  const auto check_range = [](const char* what, int number, const WholeRange& range) {
+    if (!range.has(number)) fail(ErrorCode::kInvalidArgument, what, " is ", number, "; expected ", range.text);
+  };
+  check_range("persistent_ctas", persistent_ctas, kPersistentCtas);
+  check_range("persistent_idle_us", persistent_idle_us, kPersistentIdle);
   if (!is_max_sms(max_sms)) fail(ErrorCode::kInvalidArgument, "max_sms is ", max_sms, "; expected ", kMaxSms);
 }
 

@@ -64,7 +64,9 @@ struct Settings {
   std::string launch;     // "LL:32x512" pins how GPUs are used; empty: the tuner chooses
   int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
   PeerMemoryKind peer_memory = PeerMemoryKind::kAuto;
-  bool pdl = true;  // whether kernels may be put on a GPU while those before them end
+  bool pdl = true;               // whether kernels may be put on a GPU while those before them end
+  int persistent_ctas = 16;      // of the kernel that serves blocking calls; 0: these are launched
+  int persistent_idle_us = 200;  // microseconds without a call after which it leaves the GPU
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

@@ -27,9 +27,13 @@ struct Call {
   // the fingerprint of their sizes, where every rank knows them (knows_all_counts()); else both are 0.
   bool by_counts = false;
   uint64_t counts = 0;
+  bool is_blocking = false;  // without a stream (kBlockingStream)
 
   friend bool operator==(const Call&, const Call&) = default;
 };
+
+// In the place of a stream: the call returns when its result is there. No stream of CUDA is that.
+inline void* const kBlockingStream = reinterpret_cast<void*>(~uintptr_t{0});
 
 // Packs the axes of an array, in the order in which they follow each other in memory from the outermost to the
 // innermost, into a number. It is 0 if they are 0, 1, 2, … as in C. No value for more than eight axes in another order.

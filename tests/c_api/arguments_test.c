@@ -1,5 +1,7 @@
 // Bad arguments of every function: refused with words that name function and argument, and without harm.
 #define _DEFAULT_SOURCE
+#include <string.h>
+
 #include "testing.h"
 
 static plaitUniqueId new_id(void) {
@@ -209,6 +211,11 @@ static void test_collectives(void) {
   FAILS(plaitGather(a, a + 1, 4, plaitInt, 0, comm, NULL), plaitInvalidArgument, "input = output + rank * count");
   FAILS(plaitScatter(a, a + 1, 4, plaitInt, 0, comm, NULL), plaitInvalidArgument, "output = input + rank * count");
   FAILS(plaitBarrier(comm, stream), plaitInvalidArgument, "plaitBarrier: stream is not NULL");
+  OK(plaitAllReduce(a, b, 8, plaitInt, plaitSum, comm, PLAIT_BLOCKING));
+  CHECK(memcmp(a, b, sizeof a) == 0);
+  OK(plaitGroupStart());
+  FAILS(plaitBarrier(comm, PLAIT_BLOCKING), plaitInvalidUsage, "stream is PLAIT_BLOCKING, and calls of a group");
+  FAILS(plaitGroupEnd(), plaitInvalidUsage, "stream is PLAIT_BLOCKING");
   FAILS(plaitAllReduce(a, b, huge, plaitInt, plaitSum, comm, NULL), plaitInvalidArgument, "larger than any memory");
   FAILS(plaitAllReduce(a, a + 1, 4, plaitInt, plaitSum, comm, NULL), plaitInvalidArgument, "overlap");
   FAILS(plaitCommSplit(comm, 0, 0, NULL, NULL), plaitInvalidArgument, "plaitCommSplit: newcomm is NULL");

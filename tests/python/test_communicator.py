@@ -108,6 +108,8 @@ FIELDS = {
     "max_sms": 8,
     "peer_memory": "host",
     "pdl": False,
+    "persistent_ctas": 8,
+    "persistent_idle_us": 50,
     "log_level": "debug",
 }
 

@@ -47,6 +47,15 @@ def test_host_memory_has_no_device_and_no_stream(comm):
     assert comm.all_reduce(np.ones(2)).tolist() == [1, 1]
 
 
+def test_blocking_calls_on_host_memory_are_ordinary_ones(comm):
+    x = np.arange(5.0)
+    assert comm.all_reduce(x, stream=plait.BLOCKING).tolist() == x.tolist()
+    comm.all_reduce(x, out=x, stream=plait.BLOCKING)
+    with pytest.raises(plait.InvalidArgument, match="stream"):
+        comm.all_reduce(x, stream=plait.BLOCKING - 1)
+    assert comm.all_to_all_v(x, [5], [5], stream=plait.BLOCKING).tolist() == x.tolist()
+
+
 @pytest.mark.parametrize("device", [(2, 0), (2, 1), (13, 0), (10, 0)])
 def test_host_memory_refuses_what_is_on_a_device(comm, device):
     with pytest.raises(plait.InvalidArgument, match=rf"device type {device[0]}\).*device='cuda'"):

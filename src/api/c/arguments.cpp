@@ -23,7 +23,7 @@ static_assert(static_cast<int>(DataType::kInt8) == plaitInt8 && static_cast<int>
               static_cast<int>(DataType::kFloat8E5M2) == plaitFloat8e5m2);
 
 void check_stream(plaitComm_t comm, plaitStream_t stream) {
-  if (comm->device != PLAIT_DEVICE_HOST || stream == nullptr) return;
+  if (comm->device != PLAIT_DEVICE_HOST || stream == nullptr || stream == PLAIT_BLOCKING) return;
   refuse(plaitInvalidArgument,
          "stream is not NULL, but the buffers of this communicator are in host memory: it was made without a CUDA "
          "device");

@@ -330,6 +330,11 @@ void CallGroup::issue(const CollectiveCall& call) {
   if (depth_ == 0) {
     perform(call);
   } else {
+    if (call.stream == PLAIT_BLOCKING) {
+      refuse(plaitInvalidUsage,
+             "stream is PLAIT_BLOCKING, and calls of a group are made together, at its end: give "
+             "them streams, or make blocking calls outside of groups, on a thread for each rank");
+    }
     usable_member_of(call.comm);  // refused now, not when other ranks already wait
     notes_->calls.push_back(call);
   }

@@ -34,6 +34,13 @@ class CallOrder {
     last_stream_ = number;
     has_called_ = true;
   }
+  // Calls `work`, which is over when it returns, once all earlier calls are done. One thread at a time.
+  template <class Work>
+  void at_once(Work&& work) {
+    finish();
+    const std::shared_lock lock(launching);
+    std::forward<Work>(work)();
+  }
   // Waits until all calls are done.
   void finish() const;
 

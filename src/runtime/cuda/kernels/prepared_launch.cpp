@@ -162,9 +162,10 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
   Kernel any{nullptr, dim3(static_cast<unsigned>(program.slices)), dim3(static_cast<unsigned>(shape.threads))};
   Kernel aligned = any;
   const uint32_t words = std::max(made->steps.full.most.words, made->steps.last.most.words);
+  int words_of_thread = 0;
   if (shape.protocol == Protocol::kLl) {
     const unsigned threads = words << made->steps.group_shift;
-    int words_of_thread = 1;
+    words_of_thread = 1;
     while (threads > any.block.x * static_cast<unsigned>(words_of_thread)) words_of_thread *= 2;
     if (!made->is_one_step || words_of_thread > kMostWordsOfThread) return std::nullopt;
     any.function = call_kernel(two_shot_ll(words_of_thread, false), call_.type);
@@ -180,8 +181,7 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
   TwoShotLaunch argument = {};
   fill(argument, program, self, call_);
   argument.steps = made->steps;
-  return TwoShot{std::move(made->user_places),   argument, any, aligned, made->is_aligned,
-                 shape.protocol == Protocol::kLl};
+  return TwoShot{std::move(made->user_places), argument, any, aligned, made->is_aligned, words_of_thread};
 }
 
 // Whether the CTAs of all ranks that share the GPU fit on it at once.
@@ -221,7 +221,7 @@ void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_aligned) c
     // other places, and with LL128, if places are not aligned, the neighbours.
     const bool lies_there =
         place.field == TwoShotPlace::kSendTo && addresses[place.field] == addresses[TwoShotPlace::kSend];
-    if (lies_there && (it.has_ll || !is_aligned)) addresses[place.field] = 0;
+    if (lies_there && (it.has_ll() || !is_aligned)) addresses[place.field] = 0;
   }
 }
 
@@ -240,6 +240,15 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
   auto& signals = std::get<SimpleLaunch>(argument_);
   set(buffers, signals);
   return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
+}
+
+bool PreparedLaunch::is_two_shot_ll() const { return two_shot_ && two_shot_->has_ll(); }
+
+std::optional<PreparedLaunch::TwoShotLlLaunch> PreparedLaunch::two_shot_ll_launch(const void* input, void* output) {
+  if (!is_two_shot_ll()) return std::nullopt;
+  const Launch it = launch(input, output);
+  const CallKernel kernel = two_shot_ll(two_shot_->words_of_thread, &it.kernel == &two_shot_->aligned);
+  return TwoShotLlLaunch{kernel, two_shot_->argument};
 }
 
 void PreparedLaunch::start(const void* input, void* output, cudaStream_t stream, bool pdl) {

@@ -9,6 +9,7 @@
 
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
+#include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/queue_kernel.hpp"
 #include "runtime/cuda/kernels/two_shot_kernel.hpp"
 #include "tuner/launch_shape.hpp"
@@ -46,8 +47,17 @@ class PreparedLaunch {
 
   const Call& call() const { return call_; }
   int ctas() const { return kernel_.ctas(); }
+  int threads() const { return static_cast<int>(kernel_.block.x); }  // of a CTA
   LaunchGrid grid() const { return {static_cast<int>(kernel_.grid.x), static_cast<int>(kernel_.grid.y)}; }
   Launch launch(const void* input, void* output);
+  // For the persistent kernel: the variant and the argument of a launch of a two-shot kernel with LL. None: it is no
+  // such launch.
+  struct TwoShotLlLaunch {
+    CallKernel kernel;
+    const TwoShotLaunch& argument;  // valid as above
+  };
+  bool is_two_shot_ll() const;
+  std::optional<TwoShotLlLaunch> two_shot_ll_launch(const void* input, void* output);
   // Launches the kernel for these buffers. A captured launch copies everything that it needs. `pdl`: see pdl.hpp.
   // Throws kSystem if CUDA refuses.
   void start(const void* input, void* output, cudaStream_t stream, bool pdl);
@@ -62,7 +72,9 @@ class PreparedLaunch {
     TwoShotLaunch argument;
     Kernel any, aligned;      // `aligned` is used if is_aligned and the buffers are 8-byte aligned
     bool is_aligned = false;  // as in TwoShotProgram
-    bool has_ll = false;      // false: LL128
+    int words_of_thread = 0;  // with LL; 0: LL128
+
+    bool has_ll() const { return words_of_thread > 0; }
   };
   struct Buffers;
 

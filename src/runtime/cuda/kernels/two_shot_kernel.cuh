@@ -8,23 +8,30 @@
 
 namespace plait {
 
-// All data is sent before anything is awaited. It has been read before anything received is stored, since in place both
-// may lie in the same memory.
+// One CTA's share of a call that has a CTA for each of its `slices`. All data is sent before anything is awaited. It
+// has been read before anything received is stored, since in place both may lie in the same memory. For all threads;
+// false in some of them: given up.
 template <class Primitives>
-__global__ void __launch_bounds__(kMostThreads, 1) run_two_shot(const __grid_constant__ TwoShotLaunch launch) {
-  ptx::await_launch_before();
+__device__ __forceinline__ bool perform_two_shot(const TwoShotLaunch& launch, unsigned slices) {
   Channel channel(launch, static_cast<int>(blockIdx.x), 0, 1);
-  const TwoShotSteps::Slice& slice = blockIdx.x + 1 < gridDim.x ? launch.steps.full : launch.steps.last;
+  const TwoShotSteps::Slice& slice = blockIdx.x + 1 < slices ? launch.steps.full : launch.steps.last;
   Primitives primitives(launch, slice);
   primitives.load();
-  if (!channel.begin()) return;
+  if (!channel.begin()) return false;
   primitives.send(channel);
   __syncthreads();
   channel.leave(slice.end);
   const bool is_good = primitives.receive(channel);  // also lets the next launch start
-  if (!slice.end.needs_ack) return;
-  if (!__syncthreads_and(is_good)) return;
+  if (!slice.end.needs_ack) return is_good;
+  if (!__syncthreads_and(is_good)) return false;
   channel.end(slice.end);
+  return true;
+}
+
+template <class Primitives>
+__global__ void __launch_bounds__(kMostThreads, 1) run_two_shot(const __grid_constant__ TwoShotLaunch launch) {
+  ptx::await_launch_before();
+  perform_two_shot<Primitives>(launch, gridDim.x);
 }
 
 // Sums of signed and unsigned integers have the same bits.

@@ -24,6 +24,7 @@
 #include "runtime/cuda/memory/peer_buffers.hpp"
 #include "runtime/cuda/memory/premul_memory.hpp"
 #include "runtime/cuda/p2p/p2p.hpp"
+#include "runtime/cuda/persistent/persistent.hpp"
 #include "runtime/cuda/rank/watchdog.hpp"
 #include "runtime/cuda/zero_copy/copier.hpp"
 #include "runtime/cuda/zero_copy/zero_copy_calls.hpp"
@@ -116,6 +117,7 @@ struct CudaRank::Impl {
   std::unique_ptr<ZeroCopyCalls> zero_copy;
   std::unique_ptr<ZeroCopyMessages> zero_copy_messages;
   std::unique_ptr<Copier> copier;
+  std::unique_ptr<PersistentCalls> persistent;   // null: there is no persistent kernel
   std::unique_ptr<SideStream> p2p_stream;        // for messages through FIFOs while others are zero-copy
   std::unique_ptr<SideStream> host_path_stream;  // null: there is no host memory for a host path
   uint64_t zero_copy_calls = 0;
@@ -167,6 +169,10 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   zero_copy = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *copy_engine_lock, options.waits);
   zero_copy_messages = std::make_unique<ZeroCopyMessages>(state, ranks, *buffers, *copy_engine_lock, options.waits);
   copier = std::make_unique<Copier>(self, mapped->barriers, std::max(1, sm_count / memory.ranks_per_device()));
+  if (options.persistent_ctas > 0) {
+    persistent = std::make_unique<PersistentCalls>(
+        self.aborted, state, options.waits, PersistentCalls::Options{options.persistent_ctas, options.persistent_idle});
+  }
   p2p_stream = std::make_unique<SideStream>();
   if (host_memory) host_path_stream = std::make_unique<SideStream>();
   watch = std::make_unique<Watchdog>(state, *reports, options.waits);
@@ -187,6 +193,7 @@ void CudaRank::Impl::in_order(cudaStream_t stream, const Launch& launch) {
   if (is_captured(stream)) {
     launch(false);
   } else {
+    if (persistent) persistent->let_leave();  // the call may need its SMs
     order->next(stream, [&] { launch(true); });
   }
 }
@@ -284,6 +291,7 @@ void CudaRank::Impl::end() {
   const auto guard = guard_at_end(memory.device());
   try {
     order->finish();
+    if (persistent) persistent->finish();
   } catch (const Error&) {
     // Waits in kernels are bounded, so either the GPU has failed, which has been reported, or CUDA has shut down.
   }
@@ -301,6 +309,7 @@ CudaRank::Impl::~Impl() {
   if (joined != nullptr) cudaEventDestroy(joined);
   host_path_stream.reset();
   p2p_stream.reset();
+  persistent.reset();
   copier.reset();
   buffers.reset();
   p2p.reset();
@@ -334,7 +343,7 @@ const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 bool CudaRank::has_host_memory() const { return impl_->host_memory.has_value(); }
 size_t CudaRank::device_bytes() const {
   return block_bytes() + kAllChannels * kMostQueues * sizeof(ChannelState) + CudaP2p::device_bytes() +
-         Copier::device_bytes();
+         Copier::device_bytes() + (impl_->persistent ? PersistentCalls::device_bytes() : 0);
 }
 
 BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
@@ -414,6 +423,24 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, cons
     const bool pdl = impl.uses_pdl && host_path == nullptr;  // with a host path, both launches need room at once
     impl.fork_host_path(host_path, from, output, s, [&] { prepared.start(from, output, s, pdl); });
   });
+}
+
+bool CudaRank::can_perform(const PreparedLaunch& prepared) const {
+  return impl_->persistent && impl_->persistent->can_perform(prepared);
+}
+
+void CudaRank::perform(PreparedLaunch& prepared, const void* input, void* output) {
+  Impl& impl = *impl_;
+  const DeviceGuard guard(impl.memory.device());
+  const Call& call = prepared.call();
+  if (impl.state.has_failed()) throw *impl.state.failure();
+  const auto perform = [&] {
+    impl.order->at_once([&] {
+      impl.state.announce(call);
+      impl.persistent->perform(prepared, input, output);
+    });
+  };
+  impl.or_abort(perform, [&] { return join("perform ", to_text(call)); });
 }
 
 void CudaRank::announce_empty(const Call& call, void* stream) {

@@ -29,6 +29,9 @@ class CudaRank {
     bool pdl = true;  // if the GPU and the driver support it
     // How many SMs copies, reduces, messages and products may keep busy; 0: all. For other launches see LaunchShape.
     int max_sms = 0;
+    // CTAs of the persistent kernel for blocking calls; 0: there is none. It leaves after so long without a call.
+    int persistent_ctas = 0;
+    std::chrono::microseconds persistent_idle{};
   };
 
   // Bytes of GPU memory that every rank must share with the others: the `bytes` of the PeerMemory.
@@ -73,6 +76,11 @@ class CudaRank {
   // refuses.
   void enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, const void* input, void* output, void* stream,
                const Scalar* scalar = nullptr);
+  // Blocking calls. Whether the persistent kernel can perform such a launch here; other ranks may launch it.
+  bool can_perform(const PreparedLaunch& prepared) const;
+  // Performs a call by that kernel, after all earlier calls. Returns when its result is there. Throws as enqueue(), and
+  // the failure of this call; then the communicator has ended.
+  void perform(PreparedLaunch& prepared, const void* input, void* output);
   // Announces a call without elements, for which nothing is launched: the other ranks' calls may have elements.
   void announce_empty(const Call& call, void* stream);
 
