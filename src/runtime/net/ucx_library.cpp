@@ -18,6 +18,7 @@ UcxLibrary::UcxLibrary(const std::vector<std::string>& candidates) {
   require("ucp_init_version", init_version);
   require("ucp_cleanup", cleanup);
   require("ucp_config_read", config_read);
+  require("ucp_config_modify", config_modify);
   require("ucp_config_release", config_release);
   require("ucp_worker_create", worker_create);
   require("ucp_worker_destroy", worker_destroy);

@@ -7,11 +7,13 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
 #include "base/deadline.hpp"
 #include "runtime/net/ucx_library.hpp"
+#include "runtime/net/ucx_transports.hpp"
 
 namespace plait {
 namespace {
@@ -49,6 +51,7 @@ class UcxTransport final : public Transport {
   };
 
   void start();
+  void modify(ucp_config_t* config, const char* name, const std::string& value) const;
   void read_address();
   bool is_flushed(Peer& peer);
   void answer_flushes();
@@ -86,6 +89,9 @@ UcxTransport::UcxTransport(const std::vector<std::string>& libraries) : ucx_(lib
 void UcxTransport::start() {
   ucp_config_t* config = nullptr;
   ucx_.check(ucx_.config_read(nullptr, nullptr, &config), "reading UCX's settings");
+  const char* const chosen = std::getenv("UCX_TLS");
+  modify(config, "TLS", host_transports(chosen == nullptr ? "all" : chosen));
+  modify(config, "WARN_INVALID_CONFIG", "n");  // of a UCX that knows no CUDA
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -100,6 +106,12 @@ void UcxTransport::start() {
   ucx_.check(ucx_.worker_get_efd(worker_, &event_), "asking the network for its events");
   read_address();
   answer_flushes();
+}
+
+void UcxTransport::modify(ucp_config_t* config, const char* name, const std::string& value) const {
+  if (ucx_.config_modify(config, name, value.c_str()) == UCS_OK) return;
+  ucx_.config_release(config);
+  fail(ErrorCode::kInternal, ucx_.name(), " does not take '", value, "' as its UCX_", name);
 }
 
 void UcxTransport::read_address() {
