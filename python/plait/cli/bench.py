@@ -8,7 +8,7 @@ import signal
 import sys
 
 from .. import _core, plans
-from . import bench_cases, bench_cuda, bench_options, bench_peers, screen, usage
+from . import bench_cases, bench_cuda, bench_options, bench_peers, files, screen, usage
 
 MANY_CYCLES = 5  # beside peers, and on GPUs
 
@@ -172,7 +172,7 @@ def _check_files(options: argparse.Namespace) -> None:
         raise usage.UsageError("bench: --json and --csv cannot both go to standard output; name a file for one of them")
     for file in (options.json, options.csv):
         if file not in (None, bench_options.STANDARD_OUTPUT):
-            open(file, "a").close()
+            files.check_output(file)
 
 
 def _note_sharing(options: argparse.Namespace, ranks: int) -> None:
