@@ -105,9 +105,11 @@ def _complete_plan(options: argparse.Namespace) -> None:
     plan, file = options.given, usage.file_text(options.plan)
     if options.collective not in (None, plan.collective):
         raise usage.UsageError(f"bench: {file} is a plan for {plan.collective}, not for {options.collective}")
-    if plan.collective in bench_cases.ROOTED and options.root not in (None, plan.root):
-        raise usage.UsageError(f"bench: {file} is a plan for root {plan.root}; leave -r {options.root} out")
-    options.collective, options.root = plan.collective, plan.root
+    if plan.collective in bench_cases.ROOTED:
+        if options.root not in (None, plan.root):
+            raise usage.UsageError(f"bench: {file} is a plan for root {plan.root}; leave -r {options.root} out")
+        options.root = plan.root
+    options.collective, options.root = plan.collective, options.root or 0
 
 
 def _device_for_gpus(launched: _core.LaunchEnvironment | None) -> str:
