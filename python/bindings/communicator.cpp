@@ -22,6 +22,7 @@
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
 #include "bindings/torch_tensor.hpp"
+#include "plan/conditions.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait::python {
@@ -148,6 +149,7 @@ Call make_call(const std::string& collective, size_t count, nb::handle dtype, co
   const auto by_counts = collective_by_counts(collective);
   const Collective parsed = by_counts ? *by_counts : parse_collective(collective);
   const ReduceOp reduction = reduce_op_of(op);
+  check_no_vain_root(parsed, root);
   Call call{parsed, type.type, reduces(parsed) ? reduce_op_for(reduction, type) : reduction, root,
             count * type.parts()};
   call.by_counts = by_counts.has_value();

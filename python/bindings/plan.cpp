@@ -13,6 +13,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
 #include "bindings/plan_arguments.hpp"
+#include "plan/conditions.hpp"
 #include "plan/fingerprint.hpp"
 #include "plan/json.hpp"
 #include "plan/picture.hpp"
@@ -34,6 +35,7 @@ VerifiedPlan make(const std::string& collective, const std::string& algorithm, i
   if (parts < 1) fail(ErrorCode::kInvalidArgument, "parts is ", parts, "; it counts them, from 1 on");
   if (spec.parts == 0) spec.parts = parts;
   if (spec.factors.empty()) spec.factors = factors;
+  check_no_vain_root(arguments.collective, root);
   arguments.ranks = ranks;
   arguments.root = root;
   arguments.access = parse_access(access);

@@ -41,6 +41,7 @@ struct Flat {
 
   // A slot on each rank for every other rank: [to][from]. Own entries are never used.
   std::vector<std::vector<Place>> take_inboxes() {
+    builder.expect(int64_t{ranks - 1} * (ranks - 1));  // what fills them
     std::vector<std::vector<Place>> inboxes(ranks, std::vector<Place>(ranks));
     for (int to = 0; to < ranks; ++to) {
       for (int from = 0; from < ranks; ++from) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/partners.hpp"
 #include "algorithms/steps/signals.hpp"
 
 namespace plait {
@@ -35,14 +36,15 @@ class OneShot {
         by_store_(arguments.direction == Direction::kStore),
         builder_(start_plan(one_shot(), arguments, 1)),
         stages_(builder_, add_queues(builder_, arguments), arguments.engine, arguments.parts > 1),
-        boxes_(arguments.ranks, std::vector<Place>(arguments.ranks)) {}
+        boxes_(arguments.ranks) {}
 
   Plan make() {
+    builder_.expect(2 * pair_count(arguments_));  // a signal and a wait
     take_boxes();
     for (int rank = 0; rank < arguments_.ranks; ++rank) give(rank);
     std::vector<std::vector<SignalId>> ready(arguments_.ranks);
     for (int rank = 0; rank < arguments_.ranks; ++rank) {
-      for (const int to : takers(rank)) {
+      for (const int to : takers_from(arguments_, rank)) {
         ready[to].push_back(builder_.signal(stages_.queue(rank, 0), stages_.queue(to, 1)));
       }
     }
@@ -51,36 +53,28 @@ class OneShot {
   }
 
  private:
-  // Other ranks that get something from `rank`, the next one first.
-  std::vector<int> takers(int rank) const {
-    std::vector<int> others;
-    for (int d = 1; d < arguments_.ranks; ++d) {
-      const int to = (rank + d) % arguments_.ranks;
-      if (gives(arguments_, rank, to)) others.push_back(to);
-    }
-    return others;
-  }
-
-  // [to][from]: where `to` finds what `from` gives. By store every rank has a slot for every other, used or not, so
-  // that slots have the same numbers on all ranks.
+  // By store every rank has a slot for every other, used or not, so that slots have the same numbers on all ranks; by
+  // load, one for what it gives.
   void take_boxes() {
-    for (int to = 0; to < arguments_.ranks; ++to) {
-      for (int from = 0; from < arguments_.ranks; ++from) {
-        boxes_[to][from] = by_store_ && from != to ? builder_.take_scratch(to) : input_of(from);
+    for (int rank = 0; rank < arguments_.ranks; ++rank) {
+      if (by_store_) {
+        boxes_[rank] = builder_.take_scratch(rank, arguments_.ranks - 1);
+      } else if (!takers_from(arguments_, rank).empty()) {
+        boxes_[rank] = builder_.take_scratch(rank);
       }
     }
-    for (int from = 0; from < arguments_.ranks && !by_store_; ++from) {
-      const std::vector<int> others = takers(from);
-      if (others.empty()) continue;
-      const Place published = builder_.take_scratch(from);
-      for (const int to : others) boxes_[to][from] = published;
-    }
+  }
+
+  // Where `to` finds what `from` gives.
+  Place box(int to, int from) const {
+    if (to == from) return input_of(from);
+    return by_store_ ? slot_after(boxes_[to], from < to ? from : from - 1) : boxes_[from];
   }
 
   void give(int rank) {
     std::vector<Place> places;
-    for (const int to : takers(rank)) {
-      if (places.empty() || by_store_) places.push_back(boxes_[to][rank]);
+    for (const int to : takers_from(arguments_, rank)) {
+      if (places.empty() || by_store_) places.push_back(box(to, rank));
     }
     if (!places.empty()) builder_.reduce(stages_.queue(rank, 0), places, {input_of(rank)}, 0);
   }
@@ -94,10 +88,11 @@ class OneShot {
     // In place, the result takes the input's place, so the input must have been given before.
     if (queue.queue != 0) ready.push_back(builder_.signal(stages_.queue(rank, 0), queue));
     for (const SignalId& signal : ready) builder_.wait(signal);
+    std::vector<int> givers = givers_to(arguments_, rank);
+    if (gives(arguments_, rank, rank)) givers.push_back(rank);
+    std::sort(givers.begin(), givers.end());
     std::vector<Place> sources;
-    for (int from = 0; from < arguments_.ranks; ++from) {
-      if (gives(arguments_, from, rank)) sources.push_back(boxes_[rank][from]);
-    }
+    for (const int from : givers) sources.push_back(box(rank, from));
     if (!sources.empty()) builder_.reduce(queue, {output_of(rank)}, sources, 0);
   }
 
@@ -105,7 +100,7 @@ class OneShot {
   const bool by_store_;
   PlanBuilder builder_;
   Stages stages_;
-  std::vector<std::vector<Place>> boxes_;
+  std::vector<Place> boxes_;  // [rank]: the first of its slots
 };
 
 Plan make_one_shot(const AlgorithmArguments& arguments) {

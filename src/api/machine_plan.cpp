@@ -36,9 +36,7 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
     fail(ErrorCode::kInvalidArgument, "a plan has at most ", kMaxRanks, " ranks, not ",
          request.ranks < 1 ? gpus : request.ranks, "; use fewer nodes, or --ranks N");
   }
-  if (!has_root(request.collective) && request.root != 0) {
-    fail(ErrorCode::kInvalidArgument, name(request.collective), " has no root; leave root ", request.root, " out");
-  }
+  check_no_vain_root(request.collective, request.root);
   const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.access != Access::kStaged;
   if (request.algorithm.empty() && names_arguments) {
     fail(ErrorCode::kInvalidArgument, "factors, parts and access are for an algorithm; name one (--algorithm NAME)");

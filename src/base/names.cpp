@@ -35,6 +35,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (!is_separator(c)) letters += to_lower(c);
+  }
+  return letters;
+}
+
 bool begun_alike(std::string_view a, std::string_view b) {
   return std::min(a.size(), b.size()) >= kLeastLettersAlike && (a.starts_with(b) || b.starts_with(a));
 }
@@ -42,10 +50,7 @@ bool begun_alike(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string simplified(std::string_view name) {
-  std::string simple;
-  for (const char c : name) {
-    if (!is_separator(c)) simple += to_lower(c);
-  }
+  std::string simple = letters_of(name);
   for (const std::string_view prefix : {"nccl", "mpi"}) {
     if (simple.starts_with(prefix) && simple.size() > prefix.size()) return simple.substr(prefix.size());
   }
@@ -53,19 +58,23 @@ std::string simplified(std::string_view name) {
 }
 
 std::string_view nearest_name(std::string_view wanted, std::span<const std::string_view> names) {
-  const std::string simple = simplified(wanted);
+  // Also with the library's prefix: "nccll" is no "l" of NCCL's.
+  const std::string simple = simplified(wanted), letters = letters_of(wanted);
   if (simple.size() > kLongestGuess) return {};
   std::string_view nearest, alike;
   size_t least = 0;
   for (const std::string_view name : names) {
-    const std::string candidate = simplified(name);
-    const size_t distance = edit_distance(simple, candidate);
-    const size_t most = std::max<size_t>(1, std::max(simple.size(), candidate.size()) / kLettersPerSlip);
-    if (distance <= most && distance < candidate.size() && (nearest.empty() || distance < least)) {
-      nearest = name;
-      least = distance;
-    }
-    if (alike.empty() && begun_alike(simple, candidate)) alike = name;
+    const auto compare = [&](const std::string& given, const std::string& candidate) {
+      const size_t distance = edit_distance(given, candidate);
+      const size_t most = std::max<size_t>(1, std::max(given.size(), candidate.size()) / kLettersPerSlip);
+      if (distance <= most && distance < candidate.size() && (nearest.empty() || distance < least)) {
+        nearest = name;
+        least = distance;
+      }
+      if (alike.empty() && begun_alike(given, candidate)) alike = name;
+    };
+    compare(simple, simplified(name));
+    if (letters != simple) compare(letters, letters_of(name));
   }
   return nearest.empty() ? alike : nearest;
 }

@@ -50,12 +50,15 @@ Place PlanBuilder::take_host(int rank, int count) {
   return {rank, Buffer::kHost, std::exchange(slots, slots + count)};
 }
 
+void PlanBuilder::expect(int64_t operations) const {
+  if (operations <= operations_left_) return;
+  throw PlanTooLarge(ErrorCode::kInvalidArgument,
+                     join("plan ", plan_.algorithm, " over ", plan_.rank_count(), " ranks would have more than ",
+                          most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
+}
+
 void PlanBuilder::append(QueueId queue, Operation operation) {
-  if (operations_left_ == 0) {
-    throw PlanTooLarge(ErrorCode::kInvalidArgument,
-                       join("plan ", plan_.algorithm, " over ", plan_.rank_count(), " ranks would have more than ",
-                            most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
-  }
+  expect(1);
   plan_.ranks.at(queue.rank).queues.at(queue.queue).operations.push_back(std::move(operation));
   --operations_left_;
 }

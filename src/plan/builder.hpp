@@ -1,6 +1,7 @@
 // Builds a plan: algorithms say what each queue does, and the builder numbers slots, signals and messages.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,10 @@ class PlanBuilder {
 
   // A barrier's message, which carries no data.
   void send_receive_nothing(QueueId from, QueueId to);
+
+  // Throws PlanTooLarge at once where the plan has no room for so many operations more. Call it before work that grows
+  // with the square of the ranks.
+  void expect(int64_t operations) const;
 
   // Marks the plan as wrong if input and output share memory. By default a plan is right then.
   void not_in_place() { plan_.in_place = false; }

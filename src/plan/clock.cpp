@@ -6,6 +6,19 @@
 
 namespace plait {
 
+const ClockStore::Comparison& ClockStore::compare(const Page& first, const Page& second) {
+  // Odd numbers without a pattern, so that versions in a row are far apart.
+  const uint64_t mixed = first.version * 0x9E3779B97F4A7C15u + second.version * 0xC2B2AE3D27D4EB4Fu;
+  Comparison& it = comparisons_[(mixed >> 32) % comparisons_.size()];
+  if (it.first == first.version && it.second == second.version) return it;
+  int32_t first_lacks = 0, second_lacks = 0;  // as wide as times, so that compilers compare several at once
+  for (size_t i = 0; i < kPageComponents; ++i) {
+    first_lacks |= -static_cast<int32_t>(first.times[i] < second.times[i]);
+    second_lacks |= -static_cast<int32_t>(second.times[i] < first.times[i]);
+  }
+  return it = {first.version, second.version, first_lacks != 0, second_lacks != 0};
+}
+
 Clock::Knowledge::Knowledge(ClockStore& store)
     : store_(store),
       pages_(ClockStore::pages(store.components_)),
@@ -15,7 +28,11 @@ Clock::Knowledge::Knowledge(const Knowledge& other)
     : store_(other.store_), pages_(other.pages_), counted_(store_, ClockStore::index_bytes(store_.components_)) {}
 
 Clock::Times& Clock::Knowledge::own(SharedPage& page) {
-  if (page.use_count() != 1) page = std::make_shared<ClockStore::Page>(store_, page ? page->times : Times{});
+  if (page.use_count() == 1) {
+    page->version = ++store_.last_version_;
+  } else {
+    page = std::make_shared<ClockStore::Page>(store_, page ? page->times : Times{});
+  }
   return page->times;
 }
 
@@ -36,23 +53,34 @@ void Clock::Knowledge::merge(const Knowledge& other) {
 }
 
 void Clock::Knowledge::merge(SharedPage& mine, const SharedPage& theirs) {
-  int32_t mine_lacks = 0, theirs_lacks = 0;  // as wide as times, so that compilers compare several at once
-  for (size_t i = 0; i < kPageComponents; ++i) {
-    mine_lacks |= -static_cast<int32_t>(mine->times[i] < theirs->times[i]);
-    theirs_lacks |= -static_cast<int32_t>(theirs->times[i] < mine->times[i]);
-  }
-  if (theirs_lacks == 0) {
+  const auto [mine_version, their_version, mine_lacks, theirs_lacks] = store_.compare(*mine, *theirs);
+  if (!theirs_lacks) {
     mine = theirs;  // also where both know the same: one page is enough
-  } else if (mine_lacks != 0) {
+  } else if (mine_lacks) {
     Times& times = own(mine);
     for (size_t i = 0; i < kPageComponents; ++i) times[i] = std::max(times[i], theirs->times[i]);
   }
 }
 
+size_t Clock::Knowledge::first_unknown(size_t begin, size_t end) const {
+  while (begin < end) {
+    const SharedPage& page = pages_[begin / kPageComponents];
+    if (!page) return begin;
+    const size_t first = begin % kPageComponents, last = std::min(kPageComponents, first + end - begin);
+    const auto* unknown = std::find(page->times.begin() + first, page->times.begin() + last, 0);
+    begin += static_cast<size_t>(unknown - page->times.begin()) - first;
+    if (unknown != page->times.begin() + last) return begin;
+  }
+  return end;
+}
+
 int Clock::first_unknown(int ranks) const {
-  int rank = 0;
-  while (rank < ranks && knows(rank, 1)) ++rank;
-  return rank;
+  const auto end = static_cast<size_t>(ranks);
+  size_t rank = 0;
+  while (rank < end && knows(static_cast<int>(rank), 1)) {
+    rank = heard_ ? std::max(rank + 1, heard_->first_unknown(rank, end)) : rank + 1;
+  }
+  return static_cast<int>(rank);
 }
 
 void Clock::hear(Clock other) {

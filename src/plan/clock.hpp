@@ -6,9 +6,11 @@
 // Plans have thousands of queues and millions of signals, so clocks share what they know. A signal shares all of it
 // with its sender, until the sender hears more. Any two clocks share the pages on which they know the same. In a tree,
 // a chain or a hierarchy nearly all pages are alike, so a clock has few of its own, however many queues there are.
+// There the same two pages meet again and again, once on every rank, so the store remembers which of two knows more.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +21,8 @@ namespace plait {
 // Counts the memory that all clocks of one execution hold, and outlives them.
 class ClockStore {
  public:
-  ClockStore(size_t ranks, size_t queues) : components_(ranks + queues) {}
+  ClockStore(size_t ranks, size_t queues)
+      : components_(ranks + queues), comparisons_(std::bit_ceil(kComparisonsPerPage * pages(components_))) {}
 
   // Returns the bytes that the knowledge of one clock takes if it shares nothing.
   static double bytes_each(size_t ranks, size_t queues) {
@@ -50,18 +53,29 @@ class ClockStore {
 
   // The times of neighbouring components. Several clocks may hold a page; then none of them may change it.
   struct Page {
-    Page(ClockStore& store, const Times& of) : times(of), counted(store, kPageBytes) {}
+    Page(ClockStore& store, const Times& of) : version(++store.last_version_), times(of), counted(store, kPageBytes) {}
+    uint64_t version;  // these times have it alone
     Times times;
     Counted counted;
   };
   using SharedPage = std::shared_ptr<Page>;  // null: nothing is known
 
+  struct Comparison {
+    uint64_t first = 0, second = 0;  // versions
+    bool first_lacks = false, second_lacks = false;
+  };
+  // Whether each of two pages lacks something that the other knows.
+  const Comparison& compare(const Page& first, const Page& second);
+
+  static constexpr size_t kComparisonsPerPage = 32;
   static size_t pages(size_t components) { return (components + kPageComponents - 1) / kPageComponents; }
   // Bytes of a clock besides its pages.
   static size_t index_bytes(size_t components) { return pages(components) * sizeof(SharedPage) + 2 * kExtraBytes; }
 
   size_t components_;
   size_t held_bytes_ = 0;
+  uint64_t last_version_ = 0;
+  std::vector<Comparison> comparisons_;  // the last ones, each where its versions lead
 };
 
 class Clock {
@@ -99,12 +113,14 @@ class Clock {
       const SharedPage& page = pages_[component / kPageComponents];
       return page ? page->times[component % kPageComponents] : 0;
     }
+    // The first component before `end` of which it knows nothing, or `end`; not before `begin`.
+    size_t first_unknown(size_t begin, size_t end) const;
     void raise(size_t component, int32_t time);
     void merge(const Knowledge& other);
 
    private:
     void merge(SharedPage& mine, const SharedPage& theirs);
-    // Returns the times of a page, which may then be changed.
+    // Returns the times of a page, which are to be changed.
     Times& own(SharedPage& page);
 
     ClockStore& store_;

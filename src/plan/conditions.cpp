@@ -81,6 +81,9 @@ void check_shape(const Plan& plan) {
   if (has_root(plan.collective) && (plan.root < 0 || plan.root >= ranks)) {
     refuse("root ", plan.root, " is not one of its ", ranks, " ranks");
   }
+  if (!has_root(plan.collective) && plan.root != 0) {
+    refuse("root ", plan.root, " is named, but ", name(plan.collective), " has no root; write 0");
+  }
   if (plan.collective == Collective::kBarrier) {
     if (plan.blocks != 0 || plan.chunks_per_block != 0) {
       refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks of ", plan.chunks_per_block,
@@ -94,6 +97,11 @@ void check_shape(const Plan& plan) {
   if (blocks * plan.chunks_per_block > kMaxChunks) {
     refuse("cuts the message into ", blocks * plan.chunks_per_block, " chunks; the limit is ", kMaxChunks);
   }
+}
+
+void check_no_vain_root(Collective collective, int root) {
+  if (has_root(collective) || root == 0) return;
+  fail(ErrorCode::kInvalidArgument, name(collective), " has no root; leave root ", root, " out");
 }
 
 }  // namespace plait

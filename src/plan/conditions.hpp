@@ -52,4 +52,7 @@ int chunks_of_size(const Plan& plan);
 // Checks the shape that the collective demands (blocks, root, ranks). Throws kInvalidPlan.
 void check_shape(const Plan& plan);
 
+// Throws kInvalidArgument for a root, other than 0, of a collective that has none.
+void check_no_vain_root(Collective collective, int root);
+
 }  // namespace plait

@@ -2,31 +2,46 @@
 #include "plan/shape.hpp"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
+#include <vector>
 
 namespace plait {
 namespace {
 
+// Which slots of scratch and chunks of output have been written, on every rank. A bit each: plans have many millions.
+class Written {
+ public:
+  explicit Written(const Plan& plan) : plan_(plan), bits_(plan.ranks.size()) {}
+
+  // False if one of them was written before.
+  bool add(const Place& place, int chunk, int chunks) {
+    const int slots = plan_.ranks[place.rank].scratch_slots;
+    std::vector<bool>& bits = bits_[place.rank];
+    if (bits.empty()) bits.resize(static_cast<size_t>(slots) + plan_.chunk_count());
+    const auto first = bits.begin() + (place.buffer == Buffer::kScratch ? place.slot : slots + chunk);
+    if (std::find(first, first + chunks, true) != first + chunks) return false;
+    std::fill(first, first + chunks, true);
+    return true;
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<std::vector<bool>> bits_;  // of each rank: its slots, then its chunks
+};
+
 // Whether data can carry its own flags: every slot of scratch is written once, by one rank, as a whole, and is read by
 // its owner only; every result is written once; and there is data.
 bool writes_once(const Plan& plan) {
-  std::set<std::tuple<Buffer, int, int>> written;  // buffer, rank, slot or chunk
+  Written written(plan);
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     if (plan.ranks[rank].host_slots > 0) return false;
     for (const Operation& operation : plan.ranks[rank].queues[0].operations) {
       if (operation.kind != OpKind::kReduce) continue;
-      for (const Place& place : operation.destinations) {
-        const bool is_scratch = place.buffer == Buffer::kScratch;
-        if (place.rank != rank && !is_scratch) return false;
-        for (int c = 0; c < operation.chunks; ++c) {
-          if (!written.emplace(place.buffer, place.rank, c + (is_scratch ? place.slot : operation.chunk)).second) {
-            return false;
-          }
-        }
-      }
       for (const Place& place : operation.sources) {
         if (place.rank != rank) return false;
+      }
+      for (const Place& place : operation.destinations) {
+        if (place.rank != rank && place.buffer != Buffer::kScratch) return false;
+        if (!written.add(place, operation.chunk, operation.chunks)) return false;
       }
     }
   }

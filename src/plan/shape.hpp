@@ -13,7 +13,7 @@ struct PlanShape {
   bool has_messages_alone = false;
 };
 
-// The plan need not be proved; verify() puts it into the report.
+// The plan need not be proved, but its places must be in bounds; verify() puts the shape into the report.
 PlanShape shape_of(const Plan& plan);
 
 }  // namespace plait

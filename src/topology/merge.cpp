@@ -168,11 +168,13 @@ class Merger {
   // Linux shows NICs of class infiniband only, and hosts that ranks come from are joined by something.
   void assume_nics() {
     std::map<int, int> cpu_of_node;
-    std::set<int> joined;
+    std::set<int> joined, linked;  // nodes, devices
+    for (const auto& [link, lanes] : links_) linked.insert({std::get<0>(link), std::get<1>(link)});
     for (size_t i = 0; i < merged_.size(); ++i) {
       const auto& [facts, node, number] = merged_[i];
-      if (facts.kind == DeviceKind::kCpu) cpu_of_node.emplace(node, static_cast<int>(i));
-      if (facts.kind == DeviceKind::kNic && facts.port_gbps > 0) joined.insert(node);
+      const auto index = static_cast<int>(i);
+      if (facts.kind == DeviceKind::kCpu) cpu_of_node.emplace(node, index);
+      if (facts.kind == DeviceKind::kNic && facts.port_gbps > 0 && linked.count(index) > 0) joined.insert(node);
     }
     if (cpu_of_node.size() < 2) return;
     const std::string assumed = join("assumed: ", kAssumedNicGbps, " GB/s, as one port of 100 Gbit/s");
@@ -184,7 +186,8 @@ class Merger {
       nic.source = assumed;
       add_link(cpu, add_device(nic, node), LinkKind::kPcie,
                {kAssumedPcieLanes, pcie_gbps(kAssumedPcieGigatransfers, kAssumedPcieLanes), "assumed"});
-      notes_.push_back(join(assumed, ", between node ", node, " and the others, since no NIC is known there"));
+      notes_.push_back(join(assumed, ", between node ", node, " and the others, since no NIC ",
+                            "with a port and a link is known there"));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "topology/connected.hpp"
 #include "topology/gpu_models.hpp"
 #include "topology/machines.hpp"
 #include "topology/readers.hpp"
@@ -52,6 +53,7 @@ RankMachine place_on(const Topology& topology, const std::vector<int>& device_of
   RankMachine machine;
   machine.topology = topology;
   machine.placement = place_ranks(topology, device_of_rank);
+  check_connected(topology, device_of_rank);
   machine.given_profile = given_profile(settings, topology, device_of_rank);
   machine.profile = machine.given_profile ? machine.given_profile.get() : &profile_for(topology, device_of_rank);
   machine.base = arguments_for(topology, machine.placement, Collective::kAllReduce);

@@ -184,6 +184,9 @@ def test_plan_for():
         plan = communicator.plan_for("all_reduce", 1 << 20)
         assert plan.collective == "all_reduce" and plan.ranks == 3
         assert "plan " in str(plan)
+        for ask in (communicator.plan_for, communicator.reason_for):
+            with pytest.raises(plait.InvalidArgument, match="all_reduce has no root; leave root 9 out"):
+                ask("all_reduce", 1 << 20, root=9)
         return plan.algorithm, communicator.reason_for("all_reduce", 1 << 20)
 
     results = in_threads(3, rank)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ranks import cli, launch, why_no_network
 
@@ -98,3 +100,38 @@ def test_without_ucx_the_ranks_say_how_to_get_it():
     assert result.returncode != 0
     assert "on 2 hosts (rank 0 on node0 of " in result.stderr
     assert "install" in result.stderr
+
+
+def machine_of_two_nodes(network: bool) -> dict:
+    """Two nodes of one socket and two GPUs, with a network between them or without."""
+    devices = [{"kind": "netswitch", "names": ["netswitch0"], "node": -1}]
+    links = []
+    for node in range(2):
+        gpus = [f"gpu{2 * node}", f"gpu{2 * node + 1}"]
+        devices += [
+            {"kind": kind, "names": names, "node": node}
+            for kind, names in (("cpu", [f"cpu{node}"]), ("gpu", gpus), ("nic", [f"nic{node}"]))
+        ]
+        pairs = [[f"cpu{node}", name] for name in [*gpus, f"nic{node}"]]
+        links.append({"kind": "pcie", "width": 16, "gbps": 16, "pairs": pairs})
+        if network:
+            links.append({"kind": "network", "gbps": 12.5, "pairs": [[f"nic{node}", "netswitch0"]]})
+    return {"format": "plait-machine 1", "name": "two", "nodes": 2, "devices": devices, "links": links}
+
+
+def test_nodes_that_nothing_joins_are_named_before_any_call(tmp_path):
+    file = tmp_path / "two.json"
+    making = "import os, sys, plait; os.environ['PLAIT_TOPOLOGY'] = sys.argv[1]; plait.init().close(); print('made')"
+    lost = "no path leads from gpu0 (rank 0, node 0) to gpu{0} (rank {0}, node 1) of two"
+
+    file.write_text(json.dumps(machine_of_two_nodes(network=False)))
+    planned, made = cli("plan", "all_reduce", "--machine", file), launch(4, making, arguments=[file])
+    assert planned.returncode == 2
+    assert lost.format(2) in planned.stderr
+    assert "a nic with a link (pcie) to its CPU, and links (network) from both" in planned.stderr
+    assert made.stdout == ""
+    assert made.stderr.count(lost.format(2)) == 4
+
+    file.write_text(json.dumps(machine_of_two_nodes(network=True)))
+    assert cli("plan", "all_reduce", "--machine", file).returncode == 0
+    assert launch(4, making, arguments=[file]).stdout.split() == ["made"] * 4

@@ -42,6 +42,8 @@ def test_make():
         (("all_reduced", "ring", 4), {}, "all_reduced"),
         (("all_reduce", "ring", 0), {}, "at least one rank"),
         (("broadcast", "chain", 4), {"root": 4}, "root 4 does not exist"),
+        (("all_reduce", "ring", 4), {"root": 2}, "all_reduce has no root; leave root 2 out"),
+        (("barrier", "flat", 4), {"root": -1}, "barrier has no root; leave root -1 out"),
         (("all_reduce", "hierarchical_ring", 8), {"factors": [3, 2]}, "product of the factors"),
         (("broadcast", "chain", 4), {"parts": 0}, "parts is 0"),
         (("all_reduce", "ring", 4), {"access": "far"}, "staged, zero_copy"),

@@ -38,6 +38,43 @@ def test_what_is_too_large_to_try_is_said(run):
     assert any(it["algorithm"] == "ring" and "3200 ranks x 3200 chunks" in it["reason"] for it in left_out)
 
 
+ONE_CPU = """\
+import resource, sys
+from plait import plans, topology
+collective, algorithm, ranks, megabytes = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+names = [f"gpu{i}" for i in range(ranks)]
+machine = topology.parse(__import__("json").dumps({
+    "format": "plait-machine 1", "name": "star",
+    "devices": [{"kind": "cpu", "names": ["cpu0"]}, {"kind": "gpu", "names": names}],
+    "links": [{"kind": "pcie", "width": 16, "gbps": 16, "pairs": [["cpu0", name] for name in names]}],
+}), "star.json")
+used = 1024 * int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1])
+resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20),) * 2)
+try:
+    print(plans.for_machine(machine, collective, algorithm).plan.algorithm)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+# A table of all pairs of 10,000 ranks would take a gigabyte and more.
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "megabytes", "says"),
+    [
+        ("barrier", "flat", 100, "plan flat over 10000 ranks would have more than 10000000 operations"),
+        ("all_reduce", "one_shot(store)", 100, "would have more than 10000000 operations"),
+        ("all_reduce", "one_shot(load)", 100, "would have more than 10000000 operations"),
+        ("all_reduce", "flat(both, parts=4)", 100, "would have more than 10000000 operations"),
+        ("broadcast", "one_shot(load)", 400, "one_shot(load)\n"),
+        ("broadcast", "flat(both, parts=4)", 400, "flat(both, parts=4)\n"),
+        ("reduce", "one_shot(load)", 400, "one_shot(load)\n"),
+    ],
+)
+def test_memory_does_not_grow_with_the_pairs_of_ranks(collective, algorithm, megabytes, says):
+    command = [sys.executable, "-c", ONE_CPU, collective, algorithm, "10000", str(megabytes)]
+    assert says in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def test_progress_is_told_and_may_end_it():
     told = []
     machine = topology.machine("dgx1-v100")

@@ -126,7 +126,7 @@ def _report(error: Exception) -> int:
 
 
 # Errors of a file that another name would not have.
-_NAMED_IN_VAIN = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS}
+_NAMED_IN_VAIN = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST}
 _NAMED_IN_VAIN |= {errno.ELOOP, errno.ENAMETOOLONG}
 
 

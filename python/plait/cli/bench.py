@@ -8,7 +8,7 @@ import signal
 import sys
 
 from .. import _core, plans
-from . import bench_cases, bench_cuda, bench_options, bench_peers, screen, usage
+from . import bench_cases, bench_cuda, bench_options, bench_peers, files, screen, usage
 
 MANY_CYCLES = 5  # beside peers, and on GPUs
 
@@ -105,9 +105,11 @@ def _complete_plan(options: argparse.Namespace) -> None:
     plan, file = options.given, usage.file_text(options.plan)
     if options.collective not in (None, plan.collective):
         raise usage.UsageError(f"bench: {file} is a plan for {plan.collective}, not for {options.collective}")
-    if plan.collective in bench_cases.ROOTED and options.root not in (None, plan.root):
-        raise usage.UsageError(f"bench: {file} is a plan for root {plan.root}; leave -r {options.root} out")
-    options.collective, options.root = plan.collective, plan.root
+    if plan.collective in bench_cases.ROOTED:
+        if options.root not in (None, plan.root):
+            raise usage.UsageError(f"bench: {file} is a plan for root {plan.root}; leave -r {options.root} out")
+        options.root = plan.root
+    options.collective, options.root = plan.collective, options.root or 0
 
 
 def _device_for_gpus(launched: _core.LaunchEnvironment | None) -> str:
@@ -172,7 +174,7 @@ def _check_files(options: argparse.Namespace) -> None:
         raise usage.UsageError("bench: --json and --csv cannot both go to standard output; name a file for one of them")
     for file in (options.json, options.csv):
         if file not in (None, bench_options.STANDARD_OUTPUT):
-            open(file, "a").close()
+            files.check_output(file)
 
 
 def _note_sharing(options: argparse.Namespace, ranks: int) -> None:

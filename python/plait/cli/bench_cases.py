@@ -54,13 +54,11 @@ def _complete_imbalance(options: argparse.Namespace, ranks: int) -> None:
 
 
 def _roots(options: argparse.Namespace, ranks: int) -> list[int]:
-    if options.collective not in ROOTED:
-        return [-1]
-    if options.root == ALL:
-        return list(range(ranks))
-    if options.root >= ranks:
+    if options.root != ALL and options.root >= ranks:
         raise usage.UsageError(f"bench: root {options.root} is not one of {usage.counted(ranks, 'rank')}")
-    return [options.root]
+    if options.collective not in ROOTED:
+        return [-1]  # nccl-tests takes any root there, too
+    return list(range(ranks)) if options.root == ALL else [options.root]
 
 
 def _ops(options: argparse.Namespace, dtype: str) -> tuple[str, ...]:

@@ -94,6 +94,7 @@ def _add_sizes(add: Callable) -> None:
 def _add_calls(add: Callable) -> None:
     add(
         "--plan",
+        type=usage.file,
         metavar="FILE",
         help="a plan in JSON, as `plait plan --format json` writes it, in place of what Plait would choose; "
         "collective, root and, without -n, the number of ranks are the plan's",
@@ -184,11 +185,19 @@ def _add_reports(add: Callable) -> None:
         dest="json",
         nargs="?",
         const=STANDARD_OUTPUT,
+        type=usage.file,
         metavar="FILE",
         help="write everything that was measured to FILE; without FILE, or to -: to standard output, and the table to "
         "standard error",
     )
-    add("--csv", nargs="?", const=STANDARD_OUTPUT, metavar="FILE", help="write the table as CSV, in the same way")
+    add(
+        "--csv",
+        nargs="?",
+        const=STANDARD_OUTPUT,
+        type=usage.file,
+        metavar="FILE",
+        help="write the table as CSV, in the same way",
+    )
 
 
 def _add_fixed(add: Callable) -> None:

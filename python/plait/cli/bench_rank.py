@@ -12,7 +12,7 @@ from functools import partial
 from .. import _core
 from ..communicator import Communicator, Settings
 from ..errors import InvalidArgument
-from . import bench_cuda, bench_table, screen
+from . import bench_cuda, bench_table, files, screen
 from .bench_options import STANDARD_OUTPUT
 from .bench_result import Case, Place, Row, Run
 from .usage import EXIT_FAILED, EXIT_USAGE
@@ -72,8 +72,7 @@ def _write_reports(run: Run) -> None:
         if path == STANDARD_OUTPUT:
             screen.show(text(), end="")
         elif path is not None:
-            with open(path, "w", newline="", encoding="utf-8") as file:
-                file.write(text())
+            files.write(path, text(), newline="")
 
 
 def _join(settings: Settings, device: int) -> Communicator:

@@ -10,7 +10,7 @@ from .. import _core, calibration
 from ..calibration.fit import Fit, Residuals, ScipyMissing
 from ..calibration.measured import Predictor, Row, Rows
 from ..topology import Topology
-from . import usage
+from . import files, usage
 from .machine_options import add_machine_options, read_machine
 from .screen import show, show_json, show_wrapped
 from .verify import read_text
@@ -39,11 +39,16 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="what plait bench --json wrote; - is standard input")
-    add("-o", "--output", metavar="PROFILE", help="write the profile to PROFILE")
+    add("files", nargs="+", type=usage.file, metavar="FILE", help="what plait bench --json wrote; - is standard input")
+    add("-o", "--output", type=usage.file, metavar="PROFILE", help="write the profile to PROFILE")
     add("--json", action="store_true", help="print all residuals as JSON")
     add_machine_options(parser)
-    add("--profile", metavar="FILE", help="defaults and tables of this profile (default: the machine's)")
+    add(
+        "--profile",
+        type=usage.file,
+        metavar="FILE",
+        help="defaults and tables of this profile (default: the machine's)",
+    )
     add("--name", type=usage.name, help="of the profile (default: calibrated)", default="calibrated")
     add("--from", dest="least", type=usage.size, default=1, metavar="SIZE", help="leave smaller messages out")
     add("--least-time", action="store_true", help="of the cycles of a row, not their median: where others use it, too")
@@ -68,6 +73,8 @@ def _share(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.output is not None:
+        files.check_output(options.output)
     rows = calibration.read_rows([read_text(file) for file in options.files], least_time=options.least_time)
     kept = [row for row in rows.rows if row.bytes >= options.least]
     rows.left_out[f"below {usage.size_text(options.least)}"] += len(rows.rows) - len(kept)
@@ -82,12 +89,11 @@ def _run(options: argparse.Namespace) -> int:
         made = calibration.fit(predictor, base["costs"], _constants(options, predictor), out)
     except (ScipyMissing, ValueError) as error:
         raise usage.UsageError(f"calibrate: {error}") from None
-    if options.output:
+    if options.output is not None:
         text = calibration.profile_with(
             base, made.costs, rows, name=options.name, command=_command(options), notes=_notes(made)
         )
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(text)
+        files.write(options.output, text)
     if options.json:
         show_json(_figures(made, rows, base))
     else:

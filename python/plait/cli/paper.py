@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import papers
 from ..papers.plots import save_svg
-from . import usage
+from . import files, usage
 from .progress import Progress
 from .screen import show
 
@@ -39,9 +39,9 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         metavar="NAME",
         help=", ".join(papers.PAPERS),
     )
-    add("-o", "--output", metavar="FILE", help="write the page to FILE (default NAME.html)")
-    add("--png", metavar="FOLDER", help="write each plot there, too, as PNG")
-    add("--svg", metavar="FOLDER", help="the same as SVG")
+    add("-o", "--output", type=usage.file, metavar="FILE", help="write the page to FILE (default NAME.html)")
+    add("--png", type=usage.file, metavar="FOLDER", help="write each plot there, too, as PNG")
+    add("--svg", type=usage.file, metavar="FOLDER", help="the same as SVG")
     add("--list", action="store_true", help="list the papers")
     parser.set_defaults(run=_run)
     return parser
@@ -54,18 +54,21 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.name is None:
         raise usage.UsageError(f"paper: which one? {', '.join(papers.PAPERS)}")
+    file = options.output or f"{options.name}.html"
+    files.check_output(file)
     try:
         with Progress() as progress:
             page = papers.make(options.name, progress)
     except ImportError as error:
         raise usage.UsageError(f"paper: {error}") from None
-    file = Path(options.output or f"{options.name}.html")
-    file.write_text(page.to_html(), encoding="utf-8")
+    files.write(file, page.to_html())
     for plot in page.plots():
         if options.png:
-            _path(options.png, f"{plot.name}.png").write_bytes(plot.png)
+            image = _path(options.png, f"{plot.name}.png")
+            with files.naming(image):
+                image.write_bytes(plot.png)
         if options.svg:
-            _path(options.svg, f"{plot.name}.svg").write_text(save_svg(plot), encoding="utf-8")
+            files.write(_path(options.svg, f"{plot.name}.svg"), save_svg(plot))
     show(f"wrote {file}")
     return 0
 

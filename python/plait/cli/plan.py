@@ -8,7 +8,7 @@ import sys
 from contextlib import nullcontext
 
 from .. import plans
-from . import plan_json, usage
+from . import files, plan_json, usage
 from .machine_options import read_machine, read_settings
 from .plan_options import COLLECTIVES, add_plan_options
 from .progress import Progress
@@ -53,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--list", action="store_true", help="list the algorithms")
     add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
     add("--format", choices=FORMATS, help="print the plan")
-    add("-o", "--output", metavar="FILE", help="write the plan to FILE")
+    add("-o", "--output", type=usage.file, metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
     add(
         "--bytes",
@@ -74,12 +74,14 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(f"plan: which collective? One of {', '.join(COLLECTIVES)}")
     if options.json and (options.explain or (options.format is not None and options.output is None)):
         raise usage.UsageError("plan: --json is a summary; --format goes with -o then, and --explain without --json")
+    if options.output is not None:
+        files.check_output(options.output)
     # With --json nobody looks.
     with nullcontext() if options.json else Progress() as progress:
         made = _make(options, progress)
+    if options.output is not None:
+        files.write(options.output, _show(made.plan, options))
     if options.json:
-        if options.output is not None:
-            _write(made.plan, options)
         show_json(plan_json.summary_of(made))
         return 0
     # Output that other programs read stays alone on stdout.
@@ -88,7 +90,6 @@ def _run(options: argparse.Namespace) -> int:
         _print_table(made, words)
     _print_verified(made, options, words)
     if options.output is not None:
-        _write(made.plan, options)
         show(f"written  {options.output}")
     elif options.format is not None:
         if words is sys.stdout:
@@ -145,11 +146,6 @@ def _print_verified(made: plans.MachinePlan, options: argparse.Namespace, words)
     if made.launch:
         show_wrapped(f"launch   {made.launch}", hanging=_HANGING, file=words)
     show_wrapped(plan.summary(options.bytes), hanging=_HANGING, file=words)
-
-
-def _write(plan: plans.Plan, options: argparse.Namespace) -> None:
-    with open(options.output, "w", encoding="utf-8") as file:
-        file.write(_show(plan, options))
 
 
 def _show(plan: plans.Plan, options: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ import argparse
 from contextlib import nullcontext
 
 from .. import _core, simulator, topology
-from . import simulate_json, usage
+from . import files, simulate_json, usage
 from .machine_options import read_machine, read_settings
 from .plan_options import add_plan_options
 from .progress import Progress
@@ -50,22 +50,22 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         help="what a change of the machine would give: drop:gpu3, add:nvlink:gpu0:gpu3, scale:pcie:2, or several with "
         "commas between them; may be repeated",
     )
-    add("--trace", metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
+    add("--trace", type=usage.file, metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
     add("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_run)
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.trace is not None:
+        files.check_output(options.trace)
     machine = read_machine(options)
     changed = {change: machine.changed(change) for change in options.what_if}  # which refuses before anything runs
     with nullcontext() if options.json else Progress() as progress:
         made = _simulate(machine, options, progress)
         others = {change: _simulate(it, options, progress) for change, it in changed.items()}
     if options.trace is not None:
-        trace = made.trace()
-        with open(options.trace, "w", encoding="utf-8") as file:
-            file.write(trace)
+        files.write(options.trace, made.trace())
     if options.json:
         show_json(simulate_json.figures_of(made, options.collective, others))
         return 0

@@ -58,7 +58,12 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         metavar="NAME",
         help="of all_reduce, as `plait simulate` takes it (default: what a communicator runs for each size)",
     )
-    add("--measured", metavar="FILE", help="times of all_reduce from `plait bench all_reduce --json FILE`")
+    add(
+        "--measured",
+        type=usage.file,
+        metavar="FILE",
+        help="times of all_reduce from `plait bench all_reduce --json FILE`",
+    )
     add(
         "--fusion-bytes",
         type=usage.size,

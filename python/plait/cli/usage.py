@@ -89,8 +89,17 @@ def seconds(text: str) -> float:
     return value
 
 
+def file(text: str) -> str:
+    """A file that is read or written, of any name."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' names no file")
+    return text
+
+
 def name(text: str) -> str:
     """A text that is to be found among others, or a file that Plait's core opens."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is no name")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -119,7 +128,7 @@ def one_of(what: str, names: Sequence[str], others: Callable[[str], str] | None 
 
     def read(text: str) -> str:
         for known in names:
-            if _core.same_name(name(text), known):
+            if _core.same_name(text and name(text), known):
                 return known
         with suppress(InvalidArgument):
             if others is not None:

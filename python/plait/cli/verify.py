@@ -21,7 +21,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         epilog="exit status: 0 when the plan is right; 1 when it is wrong; 2 when an argument, a variable or a file "
         "cannot be used",
     )
-    parser.add_argument("file", metavar="FILE", help="the plan; - is standard input")
+    parser.add_argument("file", type=usage.file, metavar="FILE", help="the plan; - is standard input")
     parser.add_argument(
         "--bytes", type=usage.size, default=0, metavar="SIZE", help="show amounts for a message of this size as well"
     )

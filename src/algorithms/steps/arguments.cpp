@@ -177,19 +177,6 @@ std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, co
 
 bool on_gpus(const AlgorithmArguments& machine) { return machine.engine != Engine::kCpu; }
 
-bool gives(const AlgorithmArguments& arguments, int from, int to) {
-  switch (arguments.collective) {
-    case Collective::kReduce:
-    case Collective::kGather:
-      return to == arguments.root;
-    case Collective::kBroadcast:
-    case Collective::kScatter:
-      return from == arguments.root;
-    default:  // all ranks give to all
-      return true;
-  }
-}
-
 bool links_join_all(const AlgorithmArguments& arguments) {
   if (arguments.ranks > kMostLinkedRanks) return false;
   std::vector<bool> is_joined(arguments.ranks);

@@ -40,9 +40,6 @@ std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, co
 // Whether the ranks are on GPUs.
 bool on_gpus(const AlgorithmArguments& machine);
 
-// Whether `to` needs a part of the input of `from`. The two may be the same rank.
-bool gives(const AlgorithmArguments& arguments, int from, int to);
-
 // Whether the links lead from every rank to every other, of so few ranks that a search among them ends soon.
 bool links_join_all(const AlgorithmArguments& arguments);
 // Refuses ranks of which that is not so.

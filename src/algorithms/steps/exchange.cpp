@@ -7,6 +7,7 @@ namespace plait {
 
 PieceExchange::PieceExchange(PlanBuilder& builder, Stages& stages, Shape shape)
     : builder_(builder), stages_(stages), shape_(shape) {
+  builder_.expect(int64_t{2} * size() * (size() - 1));  // a signal of each member to each other, and a wait
   if (by_store()) {
     if (shape_.scatters) inboxes_ = take_inboxes();
     if (shape_.gathers) results_ = take_inboxes();

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "algorithms/steps/partners.hpp"
+
 namespace plait {
 namespace {
 
@@ -16,6 +18,8 @@ class MostStored {
         builder_(builder),
         stores_(add_queues(builder_, arguments)),
         combines_(add_queues(builder_, arguments)),
+        inboxes_(arguments),
+        offers_(arguments),
         to_fetch_(arguments.ranks),
         to_combine_(arguments.ranks) {}
 
@@ -39,7 +43,7 @@ class MostStored {
   }
 
  private:
-  using Table = std::vector<std::vector<Place>>;  // [to][from]
+  using Table = PairTable<Place>;  // (to, from)
 
   bool gives(int from, int to) const { return plait::gives(arguments_, from, to); }
   // Whether all ranks to which a rank gives something get the same.
@@ -58,15 +62,12 @@ class MostStored {
   }
 
   void take_scratch() {
-    inboxes_ = offers_ = Table(ranks_, std::vector<Place>(ranks_));
     for (int from = 0; from < ranks_; ++from) {
       std::optional<Place> offer;
-      for (int d = 1; d < ranks_; ++d) {
-        const int to = (from + d) % ranks_;
-        if (!gives(from, to)) continue;
-        inboxes_[to][from] = builder_.take_scratch(to, parts_ - 1);
+      for (const int to : takers_from(arguments_, from)) {
+        inboxes_.at(to, from) = builder_.take_scratch(to, parts_ - 1);
         if (!offer || !gives_all_alike()) offer = builder_.take_scratch(from);
-        offers_[to][from] = *offer;
+        offers_.at(to, from) = *offer;
       }
     }
   }
@@ -77,10 +78,8 @@ class MostStored {
     const int from = queue.rank;
     std::vector<Place> alike;
     if (gives_all_alike() && keeps(from)) alike.push_back(output_of(from));
-    for (int d = 1; d < ranks_; ++d) {
-      const int to = (from + d) % ranks_;
-      if (!gives(from, to)) continue;
-      const Place place = places[to][from];
+    for (const int to : takers_from(arguments_, from)) {
+      const Place place = places.at(to, from);
       if (!gives_all_alike()) {
         builder_.copy(queue, place, input_of(from), chunk(from, to, part), parts);
       } else if (alike.empty() || place != alike.back()) {  // one offer serves all
@@ -93,11 +92,9 @@ class MostStored {
   // Signals the ranks to which the queue's rank gives something. If that rank overwrites what it gives, it also signals
   // its own other queue.
   void tell(QueueId from, const std::vector<QueueId>& queues, std::vector<std::vector<SignalId>>& signals) {
-    for (int d = 0; d < ranks_; ++d) {
-      const int to = (from.rank + d) % ranks_;
-      const bool is_needed = d == 0 ? overwrites_what_it_gives() : gives(from.rank, to);
-      if (is_needed) signals[to].push_back(builder_.signal(from, queues[to]));
-    }
+    std::vector<int> told = takers_from(arguments_, from.rank);
+    if (overwrites_what_it_gives()) told.insert(told.begin(), from.rank);
+    for (const int to : told) signals[to].push_back(builder_.signal(from, queues[to]));
   }
 
   // Combines, or copies, what others gave to the queue's rank.
@@ -106,14 +103,15 @@ class MostStored {
     for (const SignalId& signal : signals) builder_.wait(signal);
     if (reduces(arguments_.collective)) {
       if (!gives(to, to)) return;
-      std::vector<Place> contributions = places[to];
-      contributions[to] = input_of(to);
+      std::vector<Place> contributions;
+      for (int from = 0; from < ranks_; ++from) {
+        contributions.push_back(from == to ? input_of(to) : places.at(to, from));
+      }
       builder_.reduce(queue, {output_of(to)}, contributions, chunk(to, to, part), parts);
       return;
     }
-    for (int d = 1; d < ranks_; ++d) {
-      const int from = (to + d) % ranks_;
-      if (gives(from, to)) builder_.copy(queue, output_of(to), places[to][from], chunk(from, to, part), parts);
+    for (const int from : givers_to(arguments_, to)) {
+      builder_.copy(queue, output_of(to), places.at(to, from), chunk(from, to, part), parts);
     }
   }
 
@@ -128,6 +126,7 @@ class MostStored {
 }  // namespace
 
 void store_most_and_load_rest(PlanBuilder& builder, const AlgorithmArguments& arguments) {
+  builder.expect(2 * pair_count(arguments));  // a signal and a wait
   MostStored(builder, arguments).make();
 }
 

@@ -16,10 +16,7 @@ struct Move {
 std::vector<Move> moves_by_receiver(const AlgorithmArguments& arguments) {
   std::vector<Move> moves;
   for (int to = 0; to < arguments.ranks; ++to) {
-    for (int d = 1; d < arguments.ranks; ++d) {
-      const int from = (to + d) % arguments.ranks;
-      if (gives(arguments, from, to)) moves.push_back({from, to});
-    }
+    for (const int from : givers_to(arguments, to)) moves.push_back({from, to});
   }
   return moves;
 }
@@ -30,25 +27,21 @@ std::vector<Move> moves_by_giver(const AlgorithmArguments& arguments) {
   std::vector<Move> moves;
   for (int i = 0; i < arguments.ranks; ++i) {
     const int from = (first + i) % arguments.ranks;
-    for (int d = 1; d < arguments.ranks; ++d) {
-      const int to = (from + d) % arguments.ranks;
-      if (gives(arguments, from, to)) moves.push_back({from, to});
-    }
+    for (const int to : takers_from(arguments, from)) moves.push_back({from, to});
   }
   return moves;
 }
 
-using PairQueues = std::vector<std::vector<QueueId>>;  // [rank][other]
+using PairQueues = PairTable<QueueId>;  // (rank, other)
 
 // Adds a queue on every rank for every other that it gives to or gets from, the next rank's first.
 PairQueues add_pair_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {
-  const int ranks = arguments.ranks;
-  PairQueues queues(ranks, std::vector<QueueId>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (int d = 1; d < ranks; ++d) {
-      const int other = (rank + d) % ranks;
-      if (!gives(arguments, rank, other) && !gives(arguments, other, rank)) continue;
-      queues[rank][other] = builder.add_queue(rank, arguments.engine);
+  builder.expect(pair_count(arguments));
+  PairQueues queues(arguments);
+  for (int rank = 0; rank < arguments.ranks; ++rank) {
+    const std::vector<int> takers = takers_from(arguments, rank);
+    for (const int other : takers.empty() ? givers_to(arguments, rank) : takers) {
+      queues.at(rank, other) = builder.add_queue(rank, arguments.engine);
     }
   }
   return queues;
@@ -75,10 +68,10 @@ void fetch(PlanBuilder& builder, const AlgorithmArguments& arguments, const Pair
   std::vector<SignalId> done;
   for (size_t i = 0; i < moves.size(); ++i) {
     const Move& it = moves[i];
-    const QueueId queue = queues[it.to][it.from];
+    const QueueId queue = queues.at(it.to, it.from);
     builder.wait(ready[i]);
     builder.copy(queue, output_of(it.to), source(it.from), chunk_between(arguments, it.from, it.to));
-    done.push_back(builder.signal(queue, queues[it.from][it.to]));
+    done.push_back(builder.signal(queue, queues.at(it.from, it.to)));
   }
   for (const SignalId& signal : done) builder.wait(signal);
 }
@@ -112,14 +105,15 @@ int chunk_between(const AlgorithmArguments& arguments, int from, int to) {
 void move_by_store(PlanBuilder& builder, const AlgorithmArguments& arguments, Stages& stages) {
   const int ranks = arguments.ranks;
   const auto chunk = [&](int from, int to) { return chunk_between(arguments, from, to); };
+  builder.expect(2 * pair_count(arguments));  // a signal and a wait
   const std::vector<Move> moves = moves_by_giver(arguments);
-  std::vector<std::vector<Place>> slots(ranks, std::vector<Place>(ranks));  // [to][from]
+  PairTable<Place> slots(arguments);  // (to, from)
   for (const auto& [from, to] : moves) {
-    slots[to][from] = builder.take_scratch(to);
-    builder.copy(stages.queue(from, 0), slots[to][from], input_of(from), chunk(from, to));
+    slots.at(to, from) = builder.take_scratch(to);
+    builder.copy(stages.queue(from, 0), slots.at(to, from), input_of(from), chunk(from, to));
   }
-  std::vector<std::vector<SignalId>> given(ranks, std::vector<SignalId>(ranks));
-  for (const auto& [from, to] : moves) given[to][from] = builder.signal(stages.queue(from, 0), stages.queue(to, 1));
+  PairTable<SignalId> given(arguments);
+  for (const auto& [from, to] : moves) given.at(to, from) = builder.signal(stages.queue(from, 0), stages.queue(to, 1));
   // A rank copies its own block when it has time. If it gives nothing, as a gather's root, it does so in its first
   // queue; else in its last, until something comes.
   const int own_stage = arguments.collective == Collective::kGather ? 0 : 1;
@@ -131,14 +125,10 @@ void move_by_store(PlanBuilder& builder, const AlgorithmArguments& arguments, St
     if (arguments.collective == Collective::kAllToAll && stages.queue(to, 1).queue != 0) {
       builder.wait(builder.signal(stages.queue(to, 0), stages.queue(to, 1)));
     }
-    for (int d = 1; d < ranks; ++d) {
-      const int from = (to + d) % ranks;
-      if (gives(arguments, from, to)) builder.wait(given[to][from]);
-    }
-    for (int d = 1; d < ranks; ++d) {
-      const int from = (to + d) % ranks;
-      if (gives(arguments, from, to))
-        builder.copy(stages.queue(to, 1), output_of(to), slots[to][from], chunk(from, to));
+    const std::vector<int> givers = givers_to(arguments, to);
+    for (const int from : givers) builder.wait(given.at(to, from));
+    for (const int from : givers) {
+      builder.copy(stages.queue(to, 1), output_of(to), slots.at(to, from), chunk(from, to));
     }
   }
 }
@@ -148,7 +138,7 @@ void move_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& argu
   add_own_queues(builder, arguments);
   const std::vector<Move> moves = moves_by_receiver(arguments);
   std::vector<SignalId> ready;
-  for (const Move& it : moves) ready.push_back(builder.signal(queues[it.from][it.to], queues[it.to][it.from]));
+  for (const Move& it : moves) ready.push_back(builder.signal(queues.at(it.from, it.to), queues.at(it.to, it.from)));
   fetch(builder, arguments, queues, moves, ready, input_of);
   if (!is_right_in_place(arguments)) builder.not_in_place();
 }
@@ -171,7 +161,7 @@ void combine_by_zero_copy_load(PlanBuilder& builder, const AlgorithmArguments& a
   const auto queues = add_pair_queues(builder, arguments);
   const std::vector<Move> moves = moves_by_receiver(arguments);
   std::vector<SignalId> combined;
-  for (const Move& it : moves) combined.push_back(builder.signal(reduces[it.from], queues[it.to][it.from]));
+  for (const Move& it : moves) combined.push_back(builder.signal(reduces[it.from], queues.at(it.to, it.from)));
   fetch(builder, arguments, queues, moves, combined, output_of);
 }
 

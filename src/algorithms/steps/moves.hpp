@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/partners.hpp"
 #include "algorithms/steps/signals.hpp"
 
 namespace plait {

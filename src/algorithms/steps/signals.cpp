@@ -7,6 +7,7 @@ namespace plait {
 
 SignalTable signal_all(PlanBuilder& builder, const std::vector<QueueId>& from, const std::vector<QueueId>& to) {
   const size_t count = from.size();
+  builder.expect(static_cast<int64_t>(2 * count * (count - 1)));
   SignalTable signals(count, std::vector<SignalId>(count));
   for (size_t i = 0; i < count; ++i) {
     for (size_t d = 1; d < count; ++d) signals[i][d] = builder.signal(from[i], to[(i + d) % count]);

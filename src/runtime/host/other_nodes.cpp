@@ -16,6 +16,7 @@ constexpr long kFinishNanoseconds = 1'000'000;
 }  // namespace
 
 static_assert(std::is_trivially_copyable_v<Call>, "calls travel as bytes between ranks of one version");
+static_assert(sizeof(OtherNodes::Word) <= Transport::kMostHintBytes);
 
 OtherNodes::OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
                        std::vector<int> node_of)

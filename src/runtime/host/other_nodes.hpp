@@ -87,7 +87,7 @@ class OtherNodes {
 // Tags. Every communicator has ends of its own, so none names it. A message of a plan is named by its number, which the
 // plan gives it among those of the receiving rank, so queue and chunk are its; by the slice; and by the fingerprint of
 // all calls, so that a message of another call never passes for the awaited one.
-constexpr uint64_t kWordTag = uint64_t{1} << 62;
+constexpr uint64_t kWordTag = Transport::kHintBit;
 // A message of p2p.hpp is named by its sender and its number among those of its sender to its receiver.
 constexpr uint64_t message_tag(int from, uint64_t number) {
   constexpr int kNumberBits = 40;

@@ -30,8 +30,11 @@ struct NetRequest {
 // then, or what is under way stays there (background_progress.hpp).
 class Transport {
  public:
+  // Messages whose tag has this bit are hints, of at most kMostHintBytes: they may stay unreceived.
+  static constexpr uint64_t kHintBit = uint64_t{1} << 62;
+  static constexpr size_t kMostHintBytes = 512;
   // The transport's own tag, which no message of its users has.
-  static constexpr uint64_t kOwnTag = uint64_t{3} << 62;
+  static constexpr uint64_t kOwnTag = uint64_t{1} << 63 | kHintBit;
 
   virtual ~Transport() = default;
 

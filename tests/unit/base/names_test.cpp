@@ -46,6 +46,16 @@ TEST(Names, OfTheNearTheNearestIsGuessed) {
   EXPECT_EQ(nearest_name("allgathr", kNames), "all_gather");
 }
 
+TEST(Names, SlipsInTheNameOfALibraryAreGuessed) {
+  constexpr std::array<std::string_view, 3> kPeers = {"mpi", "gloo", "nccl"};
+  EXPECT_EQ(nearest_name("nccll", kPeers), "nccl");
+  EXPECT_EQ(nearest_name("NCCL2", kPeers), "nccl");
+  EXPECT_EQ(nearest_name("mpich", kPeers), "mpi");
+  EXPECT_EQ(nearest_name("gllo", kPeers), "gloo");
+  constexpr std::array<std::string_view, 2> kNames = {"all_reduce", "barrier"};
+  EXPECT_EQ(nearest_name("ncclAlReduce", kNames), "all_reduce");
+}
+
 TEST(TypeNames, AreUnderstoodAsTheFieldWritesThem) {
   const std::pair<const char*, DataType> kNames[] = {
       {"float", DataType::kFloat32},

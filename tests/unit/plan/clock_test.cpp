@@ -25,9 +25,9 @@ struct PlainClock {
   }
 };
 
-// Queues of 40 ranks tell each other, at random or one after the other; more components than a page has.
+// Queues of 200 ranks tell each other, at random or one after the other; more ranks than a page has components.
 TEST(Clock, KnowsWhatItHeard) {
-  constexpr int kRanks = 40, kQueues = 10, kSteps = 4000;
+  constexpr int kRanks = 200, kQueues = 2, kSteps = 4000;
   constexpr size_t kComponents = kRanks * (1 + kQueues);
   test::Random random(test::run_seed());
   ClockStore store(kRanks, kRanks * kQueues);
@@ -54,13 +54,37 @@ TEST(Clock, KnowsWhatItHeard) {
     const bool is_all_there_is = component < kRanks && known == 1;  // of a rank its call
     EXPECT_EQ(clocks[to].knows(static_cast<int>(component), is_all_there_is ? 1 : known + 1), is_all_there_is);
   }
+  int furthest = 0;
   for (size_t i = 0; i < clocks.size(); ++i) {
     const auto& times = plain[i].times;
-    EXPECT_EQ(clocks[i].first_unknown(kRanks), std::find(times.begin(), times.begin() + kRanks, 0) - times.begin());
+    const int first = clocks[i].first_unknown(kRanks);
+    EXPECT_EQ(first, std::find(times.begin(), times.begin() + kRanks, 0) - times.begin());
+    furthest = std::max(furthest, first);
   }
+  EXPECT_GT(furthest, kRanks / 2);
   EXPECT_GT(store.held_bytes(), 0u);
   clocks.clear();
   EXPECT_EQ(store.held_bytes(), 0u);
+}
+
+// What two clocks knew of a third is compared anew where one of them has heard more of it.
+TEST(Clock, LearnsWhatTheOtherHeardSince) {
+  constexpr int kRanks = 128, kFar = 2 * kRanks;  // queues of the first ranks have a page without the last two queues
+  ClockStore store(kRanks, kRanks + 2);
+  Clock mine(store, 0, kFar), theirs(store, 1, kFar + 1), third(store, 2, kRanks), fourth(store, 3, kRanks + 1);
+  third.set_time(1);
+  fourth.set_time(1);
+  mine.hear(third);
+  mine.hear(fourth);
+  theirs.hear(third);
+  theirs.set_time(1);
+  mine.hear(theirs);
+  third.set_time(2);
+  theirs.hear(third);
+  theirs.set_time(2);
+  mine.hear(theirs);
+  EXPECT_TRUE(mine.knows(kRanks, 2));
+  EXPECT_TRUE(mine.knows(kRanks + 1, 1));
 }
 
 // A signal under way keeps what its sender knew then.

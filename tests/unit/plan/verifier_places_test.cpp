@@ -250,6 +250,11 @@ TEST(VerifierShape, Collectives) {
   expect_refused(with([](Plan& p) { p.ranks.clear(); }), {"has no ranks"});
   expect_refused(with([](Plan& p) { p.node_of.pop_back(); }), {"names the node of 1 ranks, but has 2 ranks"});
   expect_refused(with([](Plan& p) { p.root = 2; }), {"root 2 is not one of its 2 ranks"});
+  const auto to_all = [](Plan& p) {
+    p.collective = Collective::kAllReduce;
+    p.root = 1;
+  };
+  expect_refused(with(to_all), {"root 1 is named, but all_reduce has no root; write 0"});
   expect_refused(with([](Plan& p) { p.blocks = 2; }), {"needs 1 blocks, has 2"});
   expect_refused(with([](Plan& p) { p.chunks_per_block = 0; }), {"needs at least one chunk a block, has 0"});
   expect_refused(with([](Plan& p) { p.chunks_per_block = kMaxChunks + 1; }), {"the limit is 16777216"});

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "support/host_views.hpp"
+#include "topology/connected.hpp"
 #include "topology/describe.hpp"
 #include "topology/machines.hpp"
 #include "topology/paths.hpp"
@@ -160,6 +161,18 @@ TEST(Merge, HostsOfWhichNoNicIsKnownAreJoinedAllTheSame) {
   const PathFinder finder(merged);
   EXPECT_EQ(finder.best(device_named(merged, "n0.gpu0"), device_named(merged, "n1.gpu0"))->kind, PathKind::kNet);
   EXPECT_EQ(merge({{"a", bare}, {"a", bare}}).notes.size(), 0u);  // one host needs none
+}
+
+// Nothing gets to such a NIC.
+TEST(Merge, NicsWithoutALinkJoinNoHosts) {
+  Topology bare = host("a");
+  std::erase_if(bare.links, [&](const Link& link) {
+    return bare.devices[link.a].kind == DeviceKind::kNic || bare.devices[link.b].kind == DeviceKind::kNic;
+  });
+  const Topology merged = merge({{"a", bare}, {"b", host("b")}});
+  EXPECT_EQ(find_unconnected(merged, devices_of(merged, DeviceKind::kGpu)), std::nullopt);
+  ASSERT_EQ(merged.notes.size(), 1u);
+  expect_contains(merged.notes[0], "between node 0 and the others, since no NIC with a port and a link is known there");
 }
 
 TEST(Merge, TakesTheWiderLinkAndEveryFact) {

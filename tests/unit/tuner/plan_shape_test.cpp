@@ -1,12 +1,17 @@
 // Plans that can be performed with flags inside the data, and choices that cannot.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "plan/builder.hpp"
 #include "plan/shape.hpp"
+#include "support/algorithm_plans.hpp"
 #include "support/gpu_choice.hpp"
 #include "support/kernel_plans.hpp"
+#include "support/seed.hpp"
 
 namespace plait {
 namespace {
@@ -68,6 +73,58 @@ TEST(PlanShape, FlagsFitResultsThatAreWrittenOnce) {
   auto& operations = twice.ranks[1].queues[0].operations;
   operations.push_back(Operation(operations[1]));
   EXPECT_FALSE(verify(twice).can_carry_flags(DataType::kFloat32));
+}
+
+// The same question, of a list of all that was written so far.
+bool carries_flags_by_search(const Plan& plan) {
+  std::vector<std::tuple<Buffer, int, int>> written;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const RankPlan& it = plan.ranks[rank];
+    if (it.queues.size() != 1 || it.host_slots > 0) return false;
+    for (const Operation& operation : it.queues[0].operations) {
+      if (operation.kind != OpKind::kReduce) continue;
+      for (const Place& from : operation.sources) {
+        if (from.rank != rank) return false;
+      }
+      for (const Place& to : operation.destinations) {
+        if (to.rank != rank && to.buffer != Buffer::kScratch) return false;
+        for (int c = 0; c < operation.chunks; ++c) {
+          const int first = to.buffer == Buffer::kScratch ? to.slot : operation.chunk;
+          const std::tuple cell(to.buffer, to.rank, first + c);
+          if (std::find(written.begin(), written.end(), cell) != written.end()) return false;
+          written.push_back(cell);
+        }
+      }
+    }
+  }
+  return plan.collective != Collective::kBarrier;
+}
+
+TEST(PlanShape, FlagsFitWhereASearchFindsNothingThatIsWrittenTwice) {
+  test::Random random(test::run_seed());
+  int fitting = 0, others = 0;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Collective collective : algorithm.collectives) {
+      AlgorithmArguments machine;
+      machine.collective = collective;
+      machine.ranks = static_cast<int>(test::between(random, 2, 9));
+      machine.engine = Engine::kSm;
+      for (const AlgorithmArguments& form : test::forms_of(algorithm, machine)) {
+        Plan plan = algorithm.make(form);
+        EXPECT_EQ(shape_of(plan).can_carry_flags, carries_flags_by_search(plan)) << plan.algorithm;
+        // Once more, with one of its operations twice.
+        auto& operations = test::any_of(random, plan.ranks).queues[0].operations;
+        if (operations.empty()) continue;
+        const size_t place = test::between(random, 0, operations.size() - 1);
+        operations.push_back(Operation(operations[place]));
+        const bool fits = carries_flags_by_search(plan);
+        EXPECT_EQ(shape_of(plan).can_carry_flags, fits) << plan.algorithm << ", operation " << place << " twice";
+        (fits ? fitting : others) += 1;
+      }
+    }
+  }
+  EXPECT_GT(fitting, 0);
+  EXPECT_GT(others, 0);
 }
 
 TEST(PlanShape, CountsQueues) {

@@ -125,6 +125,20 @@ TEST_F(UcxTransportTest, NoticesThatAPeerIsGone) {
   }));
 }
 
+// UCX would warn of each, which looks like a fault.
+TEST_F(UcxTransportTest, HintsThatNobodyReceivedGoInSilence) {
+  const auto sent = numbers(Transport::kMostHintBytes / 4, 0);
+  NetRequest sends[3];
+  for (NetRequest& send : sends) a().send(1, Transport::kHintBit, sent.data(), Transport::kMostHintBytes, send);
+  for (const NetRequest& send : sends) ASSERT_TRUE(ends(send));
+  ASSERT_TRUE(comes_true([&] { return a().flush(); }));
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ends_[1].reset();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(UcxTransportTest, SleepEndsWhenAMessageComes) {
   uint32_t word = 5, got = 0;
   NetRequest send, receive;
