@@ -50,6 +50,12 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         help="what a change of the machine would give: drop:gpu3, add:nvlink:gpu0:gpu3, scale:pcie:2, or several with "
         "commas between them; may be repeated",
     )
+    add(
+        "--folding",
+        choices=("auto", "never", "always"),
+        default="auto",
+        help="whether ranks that look alike are simulated once: of many ranks (auto, the default), never or always",
+    )
     add("--trace", metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
     add("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_run)
@@ -91,6 +97,7 @@ def _simulate(
         factors=options.factors,
         parts=options.parts,
         access=options.access,
+        folding=options.folding,
         settings=read_settings(options),
         progress=progress,
     )
@@ -104,7 +111,13 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     show_wrapped(line, hanging=_HANGING)
     if options.algorithm is None:
         show_wrapped(f"why      {made.reason}", hanging=_HANGING)
-    if not made.is_proved:
+    if made.shifts:
+        show_wrapped(
+            f"folded   {usage.counted(made.simulated_ranks, 'rank')} stand for all, which look alike under "
+            f"{made.shifts}: its {made.operations} operations and the machine were compared",
+            hanging=_HANGING,
+        )
+    elif not made.is_proved:
         show_wrapped(
             f"note     its {made.operations} operations were checked one by one, and not proved right: that takes long",
             hanging=_HANGING,

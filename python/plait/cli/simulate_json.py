@@ -18,6 +18,8 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "reason": made.reason,
         "proved": made.is_proved,
         "operations": made.operations,
+        "simulated_ranks": made.simulated_ranks,
+        "shifts": made.shifts,
         **_times_of(made),
         "links": made.links,
         "queues": made.queues,
