@@ -25,14 +25,14 @@ Folding parse_folding(const std::string& text) {
 
 MachineSimulation make(const Topology& topology, const std::string& collective, size_t message_bytes,
                        const std::string& algorithm, int ranks, int root, const std::vector<int>& factors, int parts,
-                       const std::string& access, const std::string& folding, const Settings* settings,
+                       const std::string& access, const std::string& folding, bool prove, const Settings* settings,
                        const nb::object& progress) {
   const TunerProgress tell = teller(progress);
   const nb::gil_scoped_release release;
   return simulate_on_machine(
       topology,
       {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access), message_bytes},
-      settings != nullptr ? *settings : Settings{}, tell, parse_folding(folding));
+      settings != nullptr ? *settings : Settings{}, tell, parse_folding(folding), prove);
 }
 
 MachineSimulation make_of_plan(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
@@ -151,6 +151,7 @@ void bind_simulation(nb::module_& module) {
             return made.ranks_on().ranks() / (made.shifts ? made.shifts->shifts() : 1);
           },
           "all, or those that stand for all")
+      .def_ro("why_unproved", &MachineSimulation::why_unproved, "why a proof by symmetry was not possible; or empty")
       .def_ro("why_whole", &MachineSimulation::why_whole, "why no ranks look alike; empty: nothing spoke against it")
       .def_prop_ro(
           "bytes", [](const MachineSimulation& made) { return static_cast<size_t>(made.run.bytes); }, "of the message")
@@ -173,11 +174,13 @@ void bind_simulation(nb::module_& module) {
       "simulate_on_machine", &make, nb::arg("topology"), nb::arg("collective"), nb::arg("message_bytes"),
       nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
       nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 0, nb::arg("access") = "staged",
-      nb::arg("folding") = "auto", nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
+      nb::arg("folding") = "auto", nb::arg("prove") = false, nb::arg("settings") = nb::none(),
+      nb::arg("progress") = nb::none(),
       "What a plan should take on a machine, one rank a GPU, by simulation: arguments as of plan_for_machine(). Of "
-      "many "
-      "ranks on several nodes those that look alike are simulated once; with folding='never' every rank is, with "
-      "'always' few ranks are folded as well. Figures are the same. Raises InvalidArgument.");
+      "more than 256 ranks those that look alike are simulated once; with folding='never' every rank is, with 'always' "
+      "few ranks are folded as well. Figures are the same. With prove=True the plan is proved, however long that "
+      "takes. "
+      "Raises InvalidArgument, also of a plan that must be proved and is too large.");
   module.def(
       "simulate_plan", &make_of_plan, nb::arg("topology"), nb::arg("plan"), nb::arg("message_bytes"), nb::kw_only(),
       nb::arg("profile") = "", nb::arg("settings") = nb::none(),

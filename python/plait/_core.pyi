@@ -326,6 +326,8 @@ class Simulation:
     @property
     def simulated_ranks(self) -> int: ...
     @property
+    def why_unproved(self) -> str: ...
+    @property
     def why_whole(self) -> str: ...
     @property
     def bytes(self) -> int: ...
@@ -356,6 +358,7 @@ def simulate_on_machine(
     parts: int = 0,
     access: str = "staged",
     folding: str = "auto",
+    prove: bool = False,
     settings: Settings | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Simulation: ...

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithms/steps/machine_levels.hpp"
+#include "plan/fold_proof.hpp"
 
 namespace plait {
 namespace {
@@ -75,14 +76,22 @@ std::vector<Level> levels_of_arguments(const AlgorithmArguments& arguments) {
   return levels;
 }
 
-}  // namespace
-
-FoldedPlan make_folded(const Algorithm& algorithm, AlgorithmArguments arguments, const NodeShifts& shifts) {
-  PlanFold fold(shifts);
+FoldedPlan make_into(PlanFold fold, const Algorithm& algorithm, AlgorithmArguments arguments) {
   arguments.most_operations = kMaxFoldedOperations;
   arguments.fold = &fold;
   Plan plan = algorithm.make(arguments);
   return {std::move(plan), std::move(fold)};
+}
+
+}  // namespace
+
+FoldedPlan make_folded(const Algorithm& algorithm, AlgorithmArguments arguments, const NodeShifts& shifts) {
+  return make_into(PlanFold(shifts), algorithm, std::move(arguments));
+}
+
+PlanReport prove_folded(const Algorithm& algorithm, AlgorithmArguments arguments, const FoldedPlan& folded) {
+  const FoldAction action(folded);
+  return prove(make_into(PlanFold(folded.fold.shifts(), action), algorithm, std::move(arguments)), action);
 }
 
 std::vector<std::vector<NodeDigit>> likely_shifts(const AlgorithmArguments& arguments, int nodes, int rack_nodes) {

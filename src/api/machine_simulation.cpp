@@ -90,6 +90,42 @@ std::optional<FoldedChoice> folded(const MachineChoice& chosen, std::string& why
   return std::nullopt;
 }
 
+// Up to so many operations a proof by symmetry takes a second or two.
+constexpr size_t kMostSoonProvedOperations = 5'000'000;
+
+enum class ProofEffort : uint8_t { kIfShort, kAlways };
+
+// Rank by rank. Throws what verify() and plan_of() do.
+bool is_proved_whole(const MachineChoice& chosen, size_t operations, ProofEffort effort) {
+  if (effort == ProofEffort::kIfShort && operations > kMostKeptOperations) return false;
+  Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
+  if (effort == ProofEffort::kIfShort && !is_soon_proved(plan)) return false;
+  verify(std::move(plan));
+  return true;
+}
+
+// By symmetry, else rank by rank. Whether it was; `why` then says why not, where that was tried. Throws if it has to be
+// and is not.
+bool is_proved(const MachineChoice& chosen, const FoldedPlan& folded, ProofEffort effort, std::string& why) {
+  const size_t operations = folded.fold.operations();
+  if (effort == ProofEffort::kIfShort && operations > kMostSoonProvedOperations) return false;
+  const PlanChoice& plan = chosen.choice.plan;
+  const int ranks = folded.plan.rank_count();
+  try {
+    prove_folded(find_algorithm(plan.algorithm, plan.arguments.collective), plan.arguments, folded);
+    return true;
+  } catch (const NotSymmetric& error) {
+    why = error.what();
+  }
+  if (ranks > kMaxRanks && effort == ProofEffort::kAlways) {
+    fail(ErrorCode::kInvalidArgument, "more than ", kMaxRanks, " ranks are proved by symmetry, and these ", ranks,
+         " are not: ", why, "; simulate them without a proof, or fewer ranks");
+  }
+  if (ranks > kMaxRanks || !is_proved_whole(chosen, operations, effort)) return false;
+  why.clear();
+  return true;
+}
+
 MachineSimulation run(MachineChoice chosen, const FoldedChoice& folded, size_t message_bytes) {
   const RankMachine& machine = chosen.tuner->machine();
   const Plan& plan = folded.plan.plan;
@@ -101,8 +137,8 @@ MachineSimulation run(MachineChoice chosen, const FoldedChoice& folded, size_t m
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes));
   CriticalPath path = critical_path(program, simulated, run);
   const PlanFold& fold = folded.plan.fold;
-  return {std::move(chosen),  std::nullopt,         plan.algorithm, fold.operations(), false, fold.shifts(), "",
-          std::move(program), std::move(simulated), std::move(run), std::move(path)};
+  return {std::move(chosen), std::nullopt, plan.algorithm,     fold.operations(),    false,          "",
+          fold.shifts(),     "",           std::move(program), std::move(simulated), std::move(run), std::move(path)};
 }
 
 MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_proved, size_t message_bytes) {
@@ -117,7 +153,7 @@ MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_pr
                              static_cast<double>(bytes));
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
-  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved, {}, "",
+  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved, "", {}, "",
           std::move(program), std::move(simulated), std::move(run), std::move(path)};
 }
 
@@ -130,7 +166,8 @@ MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_pr
 }  // namespace
 
 MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
-                                      const Settings& settings, const TunerProgress& progress, Folding folding) {
+                                      const Settings& settings, const TunerProgress& progress, Folding folding,
+                                      bool must_prove) {
   const int most_ranks = folding == Folding::kNever ? kMaxRanks : kMaxFoldedRanks;
   MachineChoice chosen = choose_for_machine(topology, request, settings, progress, most_ranks);
   const auto tell = [&](const std::string& what) {
@@ -141,13 +178,20 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   const int ranks = chosen.tuner->machine().ranks();
   if (folding == Folding::kAlways || (folding == Folding::kAuto && ranks > kFewRanks)) {
     if (const auto alike = folded(chosen, why_whole)) {
+      std::string why_unproved;
+      tell("proving");
+      const ProofEffort effort = must_prove ? ProofEffort::kAlways : ProofEffort::kIfShort;
+      const bool was_proved = is_proved(chosen, alike->plan, effort, why_unproved);
       tell("simulating");
-      return run(std::move(chosen), *alike, request.bytes);
+      MachineSimulation made = run(std::move(chosen), *alike, request.bytes);
+      made.is_proved = was_proved;
+      made.why_unproved = std::move(why_unproved);
+      return made;
     }
   }
   if (ranks > kMaxRanks) refuse_whole(ranks, why_whole);
   Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
-  const bool is_proved = is_soon_proved(plan);
+  const bool is_proved = must_prove || is_soon_proved(plan);
   if (is_proved) plan = verify(std::move(plan)).plan();
   tell("simulating");
   MachineSimulation made = run(std::move(chosen), std::move(plan), is_proved, request.bytes);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-namespace plait {
-namespace {
+#include "plan/fold_action.hpp"
 
+namespace plait {
+
+// A fingerprint under construction.
 class FoldMixer {
  public:
   explicit FoldMixer(uint64_t state) : state_(state) {}
@@ -20,6 +22,8 @@ class FoldMixer {
  private:
   uint64_t state_;
 };
+
+namespace {
 
 constexpr uint64_t kSeed = 0x243f6a8885a308d3ULL;
 constexpr int16_t kFirstReceiving = 1000, kFirstSending = 2000;  // labels of queues on the network
@@ -39,12 +43,31 @@ void for_each_teller(Plan& plan, const Visit& visit) {
 
 }  // namespace
 
+PlanFold::PlanFold(NodeShifts shifts, const FoldAction& action) : PlanFold(std::move(shifts)) {
+  action_ = &action;
+  is_image_.assign(is_image_.size(), false);
+}
+
 PlanFold::PlanFold(NodeShifts shifts)
     : shifts_(std::move(shifts)),
+      is_image_(static_cast<size_t>(shifts_.ranks())),
       seen_(static_cast<size_t>(shifts_.ranks())),
       fingerprints_(static_cast<size_t>(shifts_.ranks())) {
   pairing_.signals.resize(seen_.size());
   pairing_.messages.resize(seen_.size());
+  for (int rank = 0; rank < shifts_.ranks(); ++rank) {
+    if (!keeps(rank)) continue;
+    for (const int generator : shifts_.generators()) {
+      is_image_[static_cast<size_t>(shifts_.shifted(rank, generator * shifts_.ranks_per_node()))] = true;
+    }
+  }
+}
+
+const std::vector<int>& PlanFold::chunks_of_image(int rank, int queue, int image) const {
+  static const std::vector<int>& none = *new std::vector<int>;
+  const int like = queue_labelled(image, label_of(rank, queue));
+  const auto& queues = image_chunks_.at(image);
+  return like < 0 || static_cast<size_t>(like) >= queues.size() ? none : queues[static_cast<size_t>(like)];
 }
 
 void PlanFold::add_queue(int rank, Engine engine) {
@@ -71,21 +94,33 @@ int PlanFold::queue_labelled(int rank, int label) const {
 uint64_t PlanFold::fingerprint_after(uint64_t before, int rank, const Operation& operation, int told_by) const {
   FoldMixer mixer(before);
   mixer.add(static_cast<int>(operation.kind) << 16 | static_cast<int>(operation.sources.size()), operation.chunks);
-  for (const auto* places : {&operation.destinations, &operation.sources}) {
-    uint64_t sum = 0;  // in whatever order they are listed
-    for (const Place& place : *places) {
-      FoldMixer of_place(kSeed);
-      of_place.add(shifts_.unshifted(place.rank, rank), static_cast<int>(place.buffer));
-      of_place.add(0);
-      sum += of_place.state();
-    }
-    mixer.add(sum);
+  if (action_ != nullptr && operation.chunks > 0) {
+    mixer.add(static_cast<uint64_t>(action_->range_before(operation.chunk, operation.chunks, shifts_.node_of(rank))));
   }
+  add_places(mixer, operation.destinations, rank, operation.chunks);
+  add_places(mixer, operation.sources, rank, operation.chunks);
   if (operation.kind == OpKind::kReduce) return mixer.state();
   const int peer_label = hears(operation) ? label_of(operation.peer_rank, operation.peer_queue) : 0;
   mixer.add(shifts_.unshifted(operation.peer_rank, rank), peer_label);
   mixer.add(static_cast<uint64_t>(told_by + 1));
   return mixer.state();
+}
+
+void PlanFold::add_places(FoldMixer& mixer, const std::vector<Place>& places, int rank, int chunks) const {
+  uint64_t sum = 0;  // in whatever order they are listed
+  for (const Place& place : places) {
+    FoldMixer of_place(action_ != nullptr ? mixer.state() : kSeed);
+    of_place.add(shifts_.unshifted(place.rank, rank), static_cast<int>(place.buffer));
+    if (action_ != nullptr) {
+      // In the frame of the rank that stands for its owner.
+      of_place.add(static_cast<uint64_t>(has_slots(place.buffer) ? action_->slots_before(place, chunks) : 0));
+      mixer = of_place;
+    } else {
+      of_place.add(0);
+      sum += of_place.state();
+    }
+  }
+  mixer.add(sum);
 }
 
 int PlanFold::add(int rank, int queue, const Operation& operation, int told_by) {
@@ -99,6 +134,11 @@ int PlanFold::add(int rank, int queue, const Operation& operation, int told_by) 
   seen.fingerprint = fingerprint_after(seen.fingerprint, rank, operation, told_by);
   const int place = seen.operations++;
   ++operations_;
+  if (is_image_[static_cast<size_t>(rank)]) {
+    auto& of_queues = image_chunks_[rank];
+    of_queues.resize(queues.size());
+    of_queues[static_cast<size_t>(queue)].push_back(operation.chunk);
+  }
   if (keeps(rank)) {
     fingerprints_[static_cast<size_t>(rank)][static_cast<size_t>(queue)].push_back(seen.fingerprint);
     if (hears(operation)) pair_up(rank, queue, place, operation, told_by);
@@ -136,7 +176,12 @@ void PlanFold::compare(const Plan& plan) const {
     const int like = shifts_.representative(rank);
     const QueuesSeen& mine = seen_[static_cast<size_t>(rank)];
     const QueuesSeen& theirs = seen_[static_cast<size_t>(like)];
-    if (mine.size() != theirs.size()) refuse(plan.algorithm, rank, 0);
+    const RankPlan& it = plan.ranks[static_cast<size_t>(rank)];
+    const RankPlan& its_like = plan.ranks[static_cast<size_t>(like)];
+    const bool has_slots_alike = it.scratch_slots == its_like.scratch_slots && it.host_slots == its_like.host_slots;
+    if (mine.size() != theirs.size() || (action_ != nullptr && !has_slots_alike)) {
+      refuse(plan.algorithm, rank, 0);
+    }
     for (size_t queue = 0; queue < mine.size(); ++queue) {
       const int like_queue = queue_labelled(like, mine[queue].label);
       if (like_queue < 0) refuse(plan.algorithm, rank, static_cast<int>(queue));
@@ -188,9 +233,10 @@ void PlanFold::number(Plan& plan, Pair& pair, int number) const {
 }
 
 void PlanFold::refuse(const std::string& algorithm, int rank, int queue) const {
-  throw NotSymmetric(ErrorCode::kInvalidArgument,
-                     join(algorithm, " is not the same under ", shifts_.text(), ": queue ", queue, " of rank ", rank,
-                          " performs other operations than that of rank ", shifts_.representative(rank)));
+  const char* found = action_ != nullptr ? " works on other chunks or slots than that of rank "
+                                         : " performs other operations than that of rank ";
+  throw NotSymmetric(ErrorCode::kInvalidArgument, join(algorithm, " is not the same under ", shifts_.text(), ": queue ",
+                                                       queue, " of rank ", rank, found, shifts_.representative(rank)));
 }
 
 }  // namespace plait

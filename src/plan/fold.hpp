@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.hpp"
@@ -34,15 +35,25 @@ class NotSymmetric : public Error {
   using Error::Error;
 };
 
+class FoldAction;
+class FoldMixer;
+
 class PlanFold {
  public:
   explicit PlanFold(NodeShifts shifts);
+  // A fold that compares chunks, slots and the order of sources as well, as the action moves them. Outlived by it.
+  PlanFold(NodeShifts shifts, const FoldAction& action);
 
   const NodeShifts& shifts() const { return shifts_; }
+  bool compared_by(const FoldAction& action) const { return action_ == &action; }
   // Operations of all ranks.
   size_t operations() const { return operations_; }
   // The pairs of those ranks that stand for others: both ends are such a rank's operations, wherever they really are.
   const Pairing& pairing() const { return pairing_; }
+
+  // The first chunks of the operations of that queue of rank `image` which a queue of `rank` stands for; `image` is
+  // `rank` shifted by one in one digit. Known once the plan is built, if its chunks were not compared.
+  const std::vector<int>& chunks_of_image(int rank, int queue, int image) const;
 
   // For the builder.
   void add_queue(int rank, Engine engine);
@@ -76,7 +87,12 @@ class PlanFold {
   void number(Plan& plan, Pair& pair, int number) const;
   [[noreturn]] void refuse(const std::string& algorithm, int rank, int queue) const;
 
+  void add_places(FoldMixer& mixer, const std::vector<Place>& places, int rank, int chunks) const;
+
   const NodeShifts shifts_;
+  const FoldAction* action_ = nullptr;
+  std::unordered_map<int, std::vector<std::vector<int>>> image_chunks_;  // [image of a kept rank][queue][operation]
+  std::vector<bool> is_image_;                                           // of each rank: whether it is such an image
   size_t operations_ = 0;
   std::vector<QueuesSeen> seen_;                                  // of each rank
   std::vector<std::vector<std::vector<uint64_t>>> fingerprints_;  // [kept rank][queue][operations so far]

@@ -48,6 +48,9 @@ class NodeShifts {
     return rank + (unshifted_node(node_of(rank), node_of(like)) - node_of(rank)) * each();
   }
 
+  // Digit i by which the shift to node `like` moves others: 0 for one that is fixed.
+  int digit(int like, size_t i) const { return digits_[i].is_fixed ? 0 : digits_of(like)[i]; }
+
   // Nodes that the representative of node 0 is taken to by shifts which generate all: by one in one digit.
   std::vector<int> generators() const;
 

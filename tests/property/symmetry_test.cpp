@@ -116,7 +116,7 @@ std::vector<std::pair<const Algorithm*, AlgorithmArguments>> all_forms(Random& r
 TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
   const int machines = test::times_to_try(150);
   Random random(test::run_seed());
-  int folded_plans = 0;
+  int folded_plans = 0, proved_plans = 0;
   for (int i = 0; i < machines; ++i) {
     const std::vector<int> factors = random_factors(random);
     const int nodes = std::accumulate(factors.begin(), factors.end(), 1, std::multiplies<>());
@@ -142,9 +142,20 @@ TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
       expect_same_uses(mine, whole);
       if (HasFailure()) return;
       folded_plans += shifts.shifts() > 1;
+      try {
+        const PlanReport proved = prove_folded(*algorithm, form, folded);
+        const VerifiedPlan verified = verify(plan);
+        EXPECT_EQ(proved.steps, verified.report().steps);
+        EXPECT_EQ(proved.synchronizes, verified.report().synchronizes);
+        EXPECT_EQ(proved.unread_store.has_value(), verified.report().unread_store.has_value());
+        proved_plans += shifts.shifts() > 1;
+      } catch (const NotSymmetric& error) {
+        EXPECT_GT(shifts.shifts(), 1) << error.what();
+      }
     }
   }
   EXPECT_GT(folded_plans, machines);
+  EXPECT_GT(proved_plans, machines / 2);
 }
 
 // Shifts of all nodes by one, or of the last digit alone.

@@ -162,3 +162,29 @@ def test_more_ranks_than_a_plan_has():
     ):
         result = cli("simulate", "all_reduce", *machine, *arguments)
         assert result.returncode != 0 and message in result.stderr
+
+
+def test_proofs_of_ranks_that_look_alike():
+    machine = ("--machine", "hgx-h100-8:nodes=36")  # 288 ranks
+    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: ring, 6: ring, all: ring)")
+    assert found["proved"] and found["simulated_ranks"] == 8
+    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: flat, 6: ring, all: ring)")
+    assert found["proved"] and found["simulated_ranks"] == 8, "rank by rank"
+    long = ("--algorithm", "hierarchical(node: ring, all: ring)", "--machine", "hgx-h100-8:nodes=256")
+    for more, says in (
+        ((), "was not proved right: that takes long (--prove)"),
+        (("--prove",), "the plan is proved right"),
+    ):
+        assert says in " ".join(cli("simulate", "all_reduce", *long, *more).stdout.split())
+    large = ("--algorithm", "hierarchical(node: flat, 50: ring, all: ring)", "--machine", "hgx-h100-8:nodes=2500")
+    refused = cli("simulate", "all_reduce", *large, "--prove")
+    assert refused.returncode != 0
+    assert "more than 16384 ranks are proved by symmetry, and these 20000 are not" in refused.stderr
+
+
+def test_why_every_rank_was_simulated():
+    result = cli(
+        "simulate", "broadcast", "--machine", "kesch:nodes=2", "--algorithm", "binomial", "--folding", "always"
+    )
+    words = " ".join(result.stdout.split())
+    assert "whole every rank was simulated: the plan is not the same under shifts of 2 nodes" in words

@@ -56,6 +56,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         default="auto",
         help="whether ranks that look alike are simulated once: of many ranks (auto, the default), never or always",
     )
+    add("--prove", action="store_true", help="prove the plan right, also where that takes a minute")
     add("--trace", metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
     add("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_run)
@@ -98,6 +99,7 @@ def _simulate(
         parts=options.parts,
         access=options.access,
         folding=options.folding,
+        prove=options.prove,
         settings=read_settings(options),
         progress=progress,
     )
@@ -114,7 +116,7 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     if made.shifts:
         show_wrapped(
             f"folded   {usage.counted(made.simulated_ranks, 'rank')} stand for all, which look alike under "
-            f"{made.shifts}: its {made.operations} operations and the machine were compared",
+            f"{made.shifts}; {made.operations} operations and the machine were compared, {_proof(made)}",
             hanging=_HANGING,
         )
     elif not made.is_proved:
@@ -122,9 +124,18 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
             f"note     its {made.operations} operations were checked one by one, and not proved right: that takes long",
             hanging=_HANGING,
         )
+    if made.why_whole:
+        show_wrapped(f"whole    every rank was simulated: {made.why_whole}", hanging=_HANGING)
     show_wrapped(f"costs    of profile {made.profile}", hanging=_HANGING)
     show(made.describe(), end="")
     show(made.describe_links(), end="")
+
+
+def _proof(made: simulator.Simulation) -> str:
+    if made.is_proved:
+        return "and the plan is proved right"
+    why = made.why_unproved or "that takes long (--prove)"
+    return f"and the plan was not proved right: {why}"
 
 
 def _print_what_if(made: simulator.Simulation, others: dict[str, simulator.Simulation]) -> None:

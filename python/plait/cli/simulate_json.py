@@ -20,6 +20,8 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "operations": made.operations,
         "simulated_ranks": made.simulated_ranks,
         "shifts": made.shifts,
+        "why_whole": made.why_whole,
+        "why_unproved": made.why_unproved,
         **_times_of(made),
         "links": made.links,
         "queues": made.queues,
