@@ -3,6 +3,7 @@
 
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -19,6 +20,7 @@
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait::python {
 namespace {
@@ -59,6 +61,27 @@ nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
 
 nb::typed<nb::list, Handle> in_process_on(const std::vector<int>& devices, const Settings& settings) {
   return handles_of(Communicator::in_process(devices, settings));
+}
+
+std::vector<std::pair<std::string, std::string>> candidates_of(Communicator& communicator, Collective collective,
+                                                               int root) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const Candidate& it : communicator.tuner().candidates(collective, root).all) {
+    found.emplace_back(it.choice.text(), name(it.protocol));
+  }
+  return found;
+}
+
+nb::dict tuned_place_of(const Communicator& communicator) {
+  const RankMachine& machine = communicator.tuner().machine();
+  const TunedPlace place = tuned_place(machine.topology, machine.placement.device_of_rank);
+  nb::dict members;
+  members["machine"] = place.machine;
+  members["device"] = place.device;
+  members["devices"] = place.devices;
+  members["cores"] = place.cores;
+  members["nodes"] = place.nodes;
+  return members;
 }
 
 // Converts anything that Python takes for an integer. Throws kInvalidArgument.
@@ -232,6 +255,16 @@ void bind_communicator(nb::module_& module) {
             return handle.use([&](Communicator& communicator) { return VerifiedPlan(communicator.plan_for(call)); });
           },
           nb::arg("call"))
+      .def(
+          "candidates",
+          [](Handle& handle, const char* collective, int root) {
+            return handle.use([&](Communicator& c) { return candidates_of(c, parse_collective(collective), root); });
+          },
+          nb::arg("collective"), nb::arg("root") = 0,
+          "Algorithms that can be chosen, each with a protocol: (\"ring(parts=2)\", \"Simple\").")
+      .def_prop_ro(
+          "tuned_place", [](const Handle& handle) { return tuned_place_of(*handle.open()); },
+          "The machine of the ranks as measurements of `plait tune` name it.")
       .def(
           "reason_for",
           [](Handle& handle, const Call& call) {

@@ -12,6 +12,7 @@ import platform
 import shlex
 import socket
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,7 +194,7 @@ class Run:
             "command": shlex.join(["plait", *options.arguments]),
             "args": options.arguments,
             "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
-            "machine": self._machine(),
+            "machine": describe_machine(self.machine, self.libraries),
             "config": {
                 "collective": options.collective,
                 "vs": options.vs,
@@ -258,18 +259,6 @@ class Run:
                 cells[f"{name} {title}_time_us"] = seconds(peer) * 1e6 if is_measured(peer) else ""
         return cells | {"ranks": case.ranks, "plan": row.plan or ""}
 
-    def _machine(self) -> dict[str, Any]:
-        found = _host_machine(_cpu_model())
-        if self.machine is None:
-            found["words"] += "; ranks are processes on shared memory"
-            return found
-        found |= bench_cuda.describe(self.machine) | {"nccl": next(iter(self.libraries[1:]), None)}
-        found["words"] = (
-            f"{found['gpus']} x {found['gpu']}, driver {found['driver'] or 'unknown'}, CUDA {found['cuda_runtime']}; "
-            f"{found['words']}; one process a rank"
-        )
-        return found
-
     def _row_as_json(self, row: Row) -> dict[str, Any]:
         case = row.case
         out_of_place, in_place = (self._place_as_json(case, place) for place in row.places())
@@ -306,6 +295,20 @@ class Run:
                 for title, modes in self.peers.items()
             }
         return result
+
+
+def describe_machine(machine: _core.CudaMachine | None, libraries: Sequence[str] = ()) -> dict[str, Any]:
+    """This host and, unless `machine` is None, its GPUs. `libraries` are what is measured, Plait first."""
+    found = _host_machine(_cpu_model())
+    if machine is None:
+        found["words"] += "; ranks are processes on shared memory"
+        return found
+    found |= bench_cuda.describe(machine) | {"nccl": next(iter(libraries[1:]), None)}
+    found["words"] = (
+        f"{found['gpus']} x {found['gpu']}, driver {found['driver'] or 'unknown'}, CUDA {found['cuda_runtime']}; "
+        f"{found['words']}; one process a rank"
+    )
+    return found
 
 
 def _times_as_json(measurement: _core.Measurement) -> dict[str, Any]:
