@@ -16,15 +16,23 @@
 namespace plait::python {
 namespace {
 
+Folding parse_folding(const std::string& text) {
+  if (text == "auto") return Folding::kAuto;
+  if (text == "never") return Folding::kNever;
+  if (text == "always") return Folding::kAlways;
+  fail(ErrorCode::kInvalidArgument, "folding '", text, "'; it is auto, never or always");
+}
+
 MachineSimulation make(const Topology& topology, const std::string& collective, size_t message_bytes,
                        const std::string& algorithm, int ranks, int root, const std::vector<int>& factors, int parts,
-                       const std::string& access, const Settings* settings, const nb::object& progress) {
+                       const std::string& access, const std::string& folding, bool prove, const Settings* settings,
+                       const nb::object& progress) {
   const TunerProgress tell = teller(progress);
   const nb::gil_scoped_release release;
   return simulate_on_machine(
       topology,
       {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access), message_bytes},
-      settings != nullptr ? *settings : Settings{}, tell);
+      settings != nullptr ? *settings : Settings{}, tell, parse_folding(folding), prove);
 }
 
 MachineSimulation make_of_plan(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
@@ -135,6 +143,17 @@ void bind_simulation(nb::module_& module) {
               "whether the plan was proved; of others the form was checked, since their proof takes long")
       .def_ro("operations", &MachineSimulation::operations, "of all queues of all ranks")
       .def_prop_ro(
+          "shifts", [](const MachineSimulation& made) { return made.shifts ? made.shifts->text() : ""; },
+          "under which ranks look alike that were simulated once: \"shifts of 32 x 25 nodes\"; empty: none were")
+      .def_prop_ro(
+          "simulated_ranks",
+          [](const MachineSimulation& made) {
+            return made.ranks_on().ranks() / (made.shifts ? made.shifts->shifts() : 1);
+          },
+          "all, or those that stand for all")
+      .def_ro("why_unproved", &MachineSimulation::why_unproved, "why a proof by symmetry was not possible; or empty")
+      .def_ro("why_whole", &MachineSimulation::why_whole, "why no ranks look alike; empty: nothing spoke against it")
+      .def_prop_ro(
           "bytes", [](const MachineSimulation& made) { return static_cast<size_t>(made.run.bytes); }, "of the message")
       .def_prop_ro(
           "seconds", [](const MachineSimulation& made) { return made.run.seconds; }, "from call to return")
@@ -155,9 +174,13 @@ void bind_simulation(nb::module_& module) {
       "simulate_on_machine", &make, nb::arg("topology"), nb::arg("collective"), nb::arg("message_bytes"),
       nb::arg("algorithm") = "", nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0,
       nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 0, nb::arg("access") = "staged",
-      nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
-      "What a plan should take on a machine, one rank a GPU, by simulation: arguments as of plan_for_machine(). Raises "
-      "InvalidArgument.");
+      nb::arg("folding") = "auto", nb::arg("prove") = false, nb::arg("settings") = nb::none(),
+      nb::arg("progress") = nb::none(),
+      "What a plan should take on a machine, one rank a GPU, by simulation: arguments as of plan_for_machine(). Of "
+      "more than 256 ranks those that look alike are simulated once; with folding='never' every rank is, with 'always' "
+      "few ranks are folded as well. Figures are the same. With prove=True the plan is proved, however long that "
+      "takes. "
+      "Raises InvalidArgument, also of a plan that must be proved and is too large.");
   module.def(
       "simulate_plan", &make_of_plan, nb::arg("topology"), nb::arg("plan"), nb::arg("message_bytes"), nb::kw_only(),
       nb::arg("profile") = "", nb::arg("settings") = nb::none(),

@@ -52,6 +52,8 @@ struct AlgorithmArguments {
   int parts = 1;                                      // of the message that are under way at once
   int count = 0;                                      // of rings or trees; 0: as many as links have room for
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
+  // Keeps the operations of a few ranks that stand for all (plan/fold.hpp). Null: the plan is whole.
+  PlanFold* fold = nullptr;
 
   friend bool operator==(const AlgorithmArguments&, const AlgorithmArguments&) = default;
 };

@@ -27,14 +27,20 @@ PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& reque
   return {spec.name, resolve(checked, arguments), join("asked for as '", request.algorithm, "'")};
 }
 
-void check(const Topology& topology, const MachinePlanRequest& request, int gpus) {
+void check(const Topology& topology, const MachinePlanRequest& request, int gpus, int most_ranks) {
   if (request.ranks < 1 && gpus == 0) {
     fail(ErrorCode::kInvalidArgument, "the machine \"", topology.name,
          "\" has no GPUs, so say how many ranks its CPUs shall have (--ranks N)");
   }
-  if (request.ranks > kMaxRanks || (request.ranks < 1 && gpus > kMaxRanks)) {
-    fail(ErrorCode::kInvalidArgument, "a plan has at most ", kMaxRanks, " ranks, not ",
-         request.ranks < 1 ? gpus : request.ranks, "; use fewer nodes, or --ranks N");
+  const int ranks = request.ranks < 1 ? gpus : request.ranks;
+  if (ranks > most_ranks) {
+    fail(ErrorCode::kInvalidArgument, "a plan has at most ", most_ranks, " ranks, not ", ranks,
+         "; use fewer nodes, or --ranks N");
+  }
+  if (ranks > kMaxRanks && request.algorithm.empty()) {
+    fail(ErrorCode::kInvalidArgument, "plans of more than ", kMaxRanks,
+         " ranks are not chosen by themselves, and there ", "would be ", ranks,
+         "; name an algorithm (--algorithm NAME)");
   }
   check_no_vain_root(request.collective, request.root);
   const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.access != Access::kStaged;
@@ -139,9 +145,9 @@ std::string MachinePlan::explain(size_t message_bytes, const TunerProgress& prog
 }
 
 MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
-                                 const TunerProgress& progress) {
+                                 const TunerProgress& progress, int most_ranks) {
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
-  check(topology, request, gpus);
+  check(topology, request, gpus, most_ranks);
   RankMachine machine = place_on(topology, request.ranks < 1 ? gpus : request.ranks, settings);
   if (has_root(request.collective) && request.root >= machine.ranks()) {
     fail(ErrorCode::kInvalidArgument, "root ", request.root, " does not exist; ranks are 0..", machine.ranks() - 1);

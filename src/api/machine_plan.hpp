@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/settings.hpp"
+#include "plan/conditions.hpp"
 #include "plan/verifier.hpp"
 #include "topology/topology.hpp"
 #include "tuner/tuner.hpp"
@@ -61,8 +62,9 @@ struct MachinePlan {
 
 // Places the ranks, and chooses what a communicator of them runs for the request's bytes, unless that names an
 // algorithm; nothing is proved that is asked for by its name. Throws what plan_for_machine() does, but of the plan.
+// Where an algorithm is named, there may be `most_ranks` ranks.
 MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
-                                 const TunerProgress& progress = {});
+                                 const TunerProgress& progress = {}, int most_ranks = kMaxRanks);
 // Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and peer_memory
 // count), and verifies. Throws kInvalidArgument where a machine without GPUs is given no number of ranks, where what is
 // asked for is not what an algorithm uses, and as place_ranks and make_plan do.

@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/folding.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "model/simulator/report.hpp"
 #include "model/simulator/trace.hpp"
+#include "plan/conditions.hpp"
 #include "plan/form.hpp"
 #include "plan/proof_size.hpp"
 
@@ -61,6 +63,84 @@ const Profile& profile_named(const std::string& name) {
   fail(ErrorCode::kInvalidArgument, "there is no profile ", name, "; `plait.models.profile_names()` has all");
 }
 
+// Where a plan has fewer ranks, all of them are simulated in no time.
+constexpr int kFewRanks = 256;
+
+struct FoldedChoice {
+  FoldedPlan plan;
+  MachineSymmetry symmetry;
+};
+
+// Nothing where neither plan nor machine looks alike from several nodes; `why` then has what the last guess met with.
+std::optional<FoldedChoice> folded(const MachineChoice& chosen, std::string& why) {
+  const RankMachine& machine = chosen.tuner->machine();
+  const PlanChoice& plan = chosen.choice.plan;
+  if (plan.given != 0) return std::nullopt;
+  const Topology& topology = machine.topology;
+  for (const auto& digits : likely_shifts(plan.arguments, topology.nodes, topology.network.rack_nodes)) {
+    try {
+      const NodeShifts shifts(machine.ranks(), digits);
+      MachineSymmetry symmetry(topology, machine.placement, shifts);
+      const Algorithm& algorithm = find_algorithm(plan.algorithm, plan.arguments.collective);
+      return FoldedChoice{make_folded(algorithm, plan.arguments, shifts), std::move(symmetry)};
+    } catch (const NotSymmetric& error) {
+      if (why.empty()) why = error.what();
+    }
+  }
+  return std::nullopt;
+}
+
+// Up to so many operations a proof by symmetry takes a second or two.
+constexpr size_t kMostSoonProvedOperations = 5'000'000;
+
+enum class ProofEffort : uint8_t { kIfShort, kAlways };
+
+// Rank by rank. Throws what verify() and plan_of() do.
+bool is_proved_whole(const MachineChoice& chosen, size_t operations, ProofEffort effort) {
+  if (effort == ProofEffort::kIfShort && operations > kMostKeptOperations) return false;
+  Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
+  if (effort == ProofEffort::kIfShort && !is_soon_proved(plan)) return false;
+  verify(std::move(plan));
+  return true;
+}
+
+// By symmetry, else rank by rank. Whether it was; `why` then says why not, where that was tried. Throws if it has to be
+// and is not.
+bool is_proved(const MachineChoice& chosen, const FoldedPlan& folded, ProofEffort effort, std::string& why) {
+  const size_t operations = folded.fold.operations();
+  if (effort == ProofEffort::kIfShort && operations > kMostSoonProvedOperations) return false;
+  const PlanChoice& plan = chosen.choice.plan;
+  const int ranks = folded.plan.rank_count();
+  try {
+    prove_folded(find_algorithm(plan.algorithm, plan.arguments.collective), plan.arguments, folded);
+    return true;
+  } catch (const NotSymmetric& error) {
+    why = error.what();
+  }
+  if (ranks > kMaxRanks && effort == ProofEffort::kAlways) {
+    fail(ErrorCode::kInvalidArgument, "more than ", kMaxRanks, " ranks are proved by symmetry, and these ", ranks,
+         " are not: ", why, "; simulate them without a proof, or fewer ranks");
+  }
+  if (ranks > kMaxRanks || !is_proved_whole(chosen, operations, effort)) return false;
+  why.clear();
+  return true;
+}
+
+MachineSimulation run(MachineChoice chosen, const FoldedChoice& folded, size_t message_bytes) {
+  const RankMachine& machine = chosen.tuner->machine();
+  const Plan& plan = folded.plan.plan;
+  Routes routes(machine.topology, machine.placement);
+  SimulatorProgram program = compile(folded.plan, folded.symmetry, routes);
+  const size_t bytes = plan.collective == Collective::kBarrier ? 0 : message_bytes;
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen),
+                             static_cast<double>(bytes));
+  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes));
+  CriticalPath path = critical_path(program, simulated, run);
+  const PlanFold& fold = folded.plan.fold;
+  return {std::move(chosen), std::nullopt, plan.algorithm,     fold.operations(),    false,          "",
+          fold.shifts(),     "",           std::move(program), std::move(simulated), std::move(run), std::move(path)};
+}
+
 MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_proved, size_t message_bytes) {
   const RankMachine& machine = chosen.tuner->machine();
   const std::string algorithm = plan->algorithm;
@@ -73,24 +153,50 @@ MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_pr
                              static_cast<double>(bytes));
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
-  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
+  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved, "", {}, "",
           std::move(program), std::move(simulated), std::move(run), std::move(path)};
+}
+
+[[noreturn]] void refuse_whole(int ranks, const std::string& why) {
+  fail(ErrorCode::kInvalidArgument, "more than ", kMaxRanks, " ranks are simulated where they look alike, and these ",
+       ranks, " do not", why.empty() ? "" : join(": ", why),
+       "; use whole racks of equal nodes and an algorithm of rings and exchanges, or fewer ranks");
 }
 
 }  // namespace
 
 MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
-                                      const Settings& settings, const TunerProgress& progress) {
-  MachineChoice chosen = choose_for_machine(topology, request, settings, progress);
+                                      const Settings& settings, const TunerProgress& progress, Folding folding,
+                                      bool must_prove) {
+  const int most_ranks = folding == Folding::kNever ? kMaxRanks : kMaxFoldedRanks;
+  MachineChoice chosen = choose_for_machine(topology, request, settings, progress, most_ranks);
   const auto tell = [&](const std::string& what) {
     if (progress) progress(join(what, " ", chosen.choice.plan.text()));
   };
   tell("making");
+  std::string why_whole;
+  const int ranks = chosen.tuner->machine().ranks();
+  if (folding == Folding::kAlways || (folding == Folding::kAuto && ranks > kFewRanks)) {
+    if (const auto alike = folded(chosen, why_whole)) {
+      std::string why_unproved;
+      tell("proving");
+      const ProofEffort effort = must_prove ? ProofEffort::kAlways : ProofEffort::kIfShort;
+      const bool was_proved = is_proved(chosen, alike->plan, effort, why_unproved);
+      tell("simulating");
+      MachineSimulation made = run(std::move(chosen), *alike, request.bytes);
+      made.is_proved = was_proved;
+      made.why_unproved = std::move(why_unproved);
+      return made;
+    }
+  }
+  if (ranks > kMaxRanks) refuse_whole(ranks, why_whole);
   Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
-  const bool is_proved = is_soon_proved(plan);
+  const bool is_proved = must_prove || is_soon_proved(plan);
   if (is_proved) plan = verify(std::move(plan)).plan();
   tell("simulating");
-  return run(std::move(chosen), std::move(plan), is_proved, request.bytes);
+  MachineSimulation made = run(std::move(chosen), std::move(plan), is_proved, request.bytes);
+  made.why_whole = std::move(why_whole);
+  return made;
 }
 
 MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,

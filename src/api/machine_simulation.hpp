@@ -19,7 +19,12 @@ struct MachineSimulation {
   std::optional<Plan> plan;
   std::string algorithm;
   size_t operations = 0;
-  bool is_proved = false;  // else its form was checked, which is what a plan's cost by the model rests on as well
+  bool is_proved = false;    // else its form was checked, which is what a plan's cost by the model rests on as well
+  std::string why_unproved;  // why a proof by symmetry was tried and was not possible
+  // Where ranks that look alike were simulated once (plan/fold.hpp): the shifts. Program and run are those of the ranks
+  // that stand for all, `plan` is not there.
+  std::optional<NodeShifts> shifts;
+  std::string why_whole;  // why that was tried and was not possible
   SimulatorProgram program;
   SimulatedMachine machine;
   SimulatedRun run;
@@ -35,11 +40,21 @@ struct MachineSimulation {
   std::string trace() const;
 };
 
+// Whether ranks that look alike are simulated once, where plan and machine are the same under shifts of the nodes. The
+// figures are those of the whole plan. Up to 131,072 ranks may then take part.
+enum class Folding : uint8_t {
+  kAuto,  // of more than 256 ranks
+  kNever,
+  kAlways,  // of any number
+};
+
 // Chooses as plan_for_machine() does, unless an algorithm is asked for, and simulates the plan for a message of
-// `request.bytes`. Plans whose proof takes long are not proved, nor are those too large for one. Throws what
-// choose_for_machine() does, PlanTooLarge where the plan has more than 64 million operations.
+// `request.bytes`. Plans whose proof takes long are proved if `must_prove`. Throws what choose_for_machine() does,
+// PlanTooLarge where the plan has more than 64 million operations, and if `must_prove` what verify() does, and
+// kInvalidArgument where more than 16,384 ranks cannot be proved by symmetry.
 MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
-                                      const Settings& settings, const TunerProgress& progress = {});
+                                      const Settings& settings, const TunerProgress& progress = {},
+                                      Folding folding = Folding::kAuto, bool must_prove = false);
 // Simulates a plan that somebody wrote, its ranks placed as any others: one a GPU. The costs are of the profile of that
 // name; empty: of the one that fits. Throws as above, and kInvalidArgument where the plan's nodes are not those of the
 // ranks, and where Plait has no such profile.

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
+#include "plan/fold.hpp"
 #include "plan/proof_size.hpp"
 
 namespace plait {
@@ -18,9 +19,10 @@ std::vector<Place> places_after(std::vector<Place> places, int chunks) {
 }  // namespace
 
 PlanBuilder::PlanBuilder(Shape shape)
-    : most_operations_(shape.most_operations), operations_left_(shape.most_operations) {
-  if (shape.ranks < 1 || shape.ranks > kMaxRanks) {
-    fail(ErrorCode::kInvalidArgument, "a plan has 1 to ", kMaxRanks, " ranks, not ", shape.ranks);
+    : fold_(shape.fold), most_operations_(shape.most_operations), operations_left_(shape.most_operations) {
+  const int most_ranks = fold_ != nullptr ? kMaxFoldedRanks : kMaxRanks;
+  if (shape.ranks < 1 || shape.ranks > most_ranks) {
+    fail(ErrorCode::kInvalidArgument, "a plan has 1 to ", most_ranks, " ranks, not ", shape.ranks);
   }
   plan_.algorithm = std::move(shape.algorithm);
   plan_.collective = shape.collective;
@@ -31,12 +33,13 @@ PlanBuilder::PlanBuilder(Shape shape)
   plan_.chunks_per_block = barrier ? 0 : shape.chunks_per_block;
   plan_.node_of = shape.node_of.empty() ? std::vector<int>(shape.ranks, 0) : std::move(shape.node_of);
   plan_.ranks.resize(shape.ranks);
-  check_shape(plan_);
+  check_shape(plan_, most_ranks);
 }
 
 QueueId PlanBuilder::add_queue(int rank, Engine engine) {
   auto& queues = plan_.ranks.at(rank).queues;
   queues.push_back({engine, {}});
+  if (fold_ != nullptr) fold_->add_queue(rank, engine);
   return {rank, static_cast<int>(queues.size()) - 1};
 }
 
@@ -57,10 +60,14 @@ void PlanBuilder::expect(int64_t operations) const {
                           most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
 }
 
-void PlanBuilder::append(QueueId queue, Operation operation) {
+int PlanBuilder::append(QueueId queue, Operation operation, int told_by) {
   expect(1);
-  plan_.ranks.at(queue.rank).queues.at(queue.queue).operations.push_back(std::move(operation));
   --operations_left_;
+  std::vector<Operation>& operations = plan_.ranks.at(queue.rank).queues.at(queue.queue).operations;
+  const int place =
+      fold_ != nullptr ? fold_->add(queue.rank, queue.queue, operation, told_by) : static_cast<int>(operations.size());
+  if (fold_ == nullptr || fold_->keeps(queue.rank)) operations.push_back(std::move(operation));
+  return place;
 }
 
 void PlanBuilder::number_chunks(std::vector<int> order) {
@@ -107,13 +114,13 @@ void PlanBuilder::copy(QueueId queue, Place destination, Place source, int chunk
 
 SignalId PlanBuilder::signal(QueueId from, QueueId to) {
   int& signals = plan_.ranks.at(to.rank).signals;
-  const SignalId id{from, to, signals++};
+  SignalId id{from, to, signals++};
   Operation operation;
   operation.kind = OpKind::kSignal;
   operation.peer_rank = to.rank;
   operation.peer_queue = to.queue;
   operation.number = id.number;
-  append(from, std::move(operation));
+  id.operation = append(from, std::move(operation));
   return id;
 }
 
@@ -123,7 +130,7 @@ void PlanBuilder::wait(const SignalId& signal) {
   operation.peer_rank = signal.from.rank;
   operation.peer_queue = signal.from.queue;
   operation.number = signal.number;
-  append(signal.to, std::move(operation));
+  append(signal.to, std::move(operation), signal.operation);
 }
 
 void PlanBuilder::send_receive(QueueId from, Place source, QueueId to, Place destination, int chunk, int chunks) {
@@ -151,10 +158,13 @@ void PlanBuilder::send_receive(QueueId from, QueueId to, Operation send, Operati
   receive.peer_rank = from.rank;
   receive.peer_queue = from.queue;
   receive.number = number;
-  append(from, std::move(send));
-  append(to, std::move(receive));
+  const int told_by = append(from, std::move(send));
+  append(to, std::move(receive), told_by);
 }
 
-Plan PlanBuilder::finish() { return std::exchange(plan_, Plan{}); }
+Plan PlanBuilder::finish() {
+  if (fold_ != nullptr) fold_->finish(plan_);
+  return std::exchange(plan_, Plan{});
+}
 
 }  // namespace plait

@@ -20,7 +20,10 @@ struct SignalId {
   QueueId from;
   QueueId to;
   int number = -1;
+  int operation = -1;  // the place in its queue of the operation that tells it
 };
+
+class PlanFold;
 
 class PlanBuilder {
  public:
@@ -36,6 +39,8 @@ class PlanBuilder {
     Access access = Access::kStaged;
     std::vector<int> node_of = {};  // empty: all ranks on one node
     int most_operations = kMaxOperations;
+    // Is shown every operation; the plan then has those alone that the fold keeps (fold.hpp). Outlives the builder.
+    PlanFold* fold = nullptr;
   };
 
   // Functions that build a plan throw PlanTooLarge (proof_size.hpp) with kInvalidArgument if it would be too large.
@@ -86,10 +91,12 @@ class PlanBuilder {
   void for_each_run(int chunk, int chunks, const Visit& visit) const;
   void append_reduce(QueueId queue, std::vector<Place> destinations, std::vector<Place> sources, int chunk, int chunks);
   void send_receive(QueueId from, QueueId to, Operation send, Operation receive);
-  // Throws PlanTooLarge if the plan has too many operations.
-  void append(QueueId queue, Operation operation);
+  // Returns the operation's place in its queue. `told_by` is what PlanFold::add() is told. Throws PlanTooLarge if the
+  // plan has too many operations.
+  int append(QueueId queue, Operation operation, int told_by = -1);
 
   Plan plan_;
+  PlanFold* fold_;
   std::vector<int> order_;  // of the chunks; empty: that of the message
   int most_operations_, operations_left_;
 };

@@ -63,7 +63,7 @@ int chunks_of_size(const Plan& plan) {
   return plan.chunk_count() / (plan.collective == Collective::kAllToAll ? plan.rank_count() : 1);
 }
 
-void check_shape(const Plan& plan) {
+void check_shape(const Plan& plan, int most_ranks) {
   const int ranks = plan.rank_count();
   const auto refuse = [&](const auto&... parts) {
     fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, " (", name(plan.collective), "): ", parts...);
@@ -72,8 +72,8 @@ void check_shape(const Plan& plan) {
     fail(ErrorCode::kInvalidPlan, "plan ", plan.algorithm, ": unknown collective or access");
   }
   if (ranks < 1) refuse("has no ranks");
-  if (plan.ranks.size() > static_cast<size_t>(kMaxRanks)) {
-    refuse("has ", plan.ranks.size(), " ranks; the limit is ", kMaxRanks);
+  if (plan.ranks.size() > static_cast<size_t>(most_ranks)) {
+    refuse("has ", plan.ranks.size(), " ranks; the limit is ", most_ranks);
   }
   if (static_cast<int>(plan.node_of.size()) != ranks) {
     refuse("names the node of ", plan.node_of.size(), " ranks, but has ", ranks, " ranks");

@@ -50,7 +50,7 @@ int shared_position(const Plan& plan, int rank, int input_chunk);
 // The chunks of what is called the size of a message: all of them, but in all_to_all those of one rank.
 int chunks_of_size(const Plan& plan);
 // Checks the shape that the collective demands (blocks, root, ranks). Throws kInvalidPlan.
-void check_shape(const Plan& plan);
+void check_shape(const Plan& plan, int most_ranks = kMaxRanks);
 
 // Throws kInvalidArgument for a root, other than 0, of a collective that has none.
 void check_no_vain_root(Collective collective, int root);

@@ -7,57 +7,56 @@
 #include <deque>
 #include <utility>
 
+#include "plan/folded_view.hpp"
 #include "plan/memory.hpp"
 #include "plan/proof_size.hpp"
+#include "plan/whole_view.hpp"
 
 namespace plait {
 namespace {
 
+template <class View>
 struct InFlight {  // a signal or message under way
   bool sent = false;
-  Clock clock;
+  typename View::Clock clock;
   int depth = 0;
-  std::vector<ValueTable::Id> values;  // messages
+  std::vector<typename View::Value> values;  // messages
 };
 
+template <class View>
 struct SymbolicQueue {
   int rank = 0, queue = 0;
   int next = 0;
   int depth = 0;
   bool blocked = false;
-  Clock clock;
+  typename View::Clock clock;
 };
 
-size_t queue_count(const Plan& plan) {
-  size_t queues = 0;
-  for (const RankPlan& rank : plan.ranks) queues += rank.queues.size();
-  return queues;
-}
-
-// All queues, each at its start.
-std::vector<SymbolicQueue> queues_of(const Plan& plan, ClockStore& clocks) {
-  std::vector<SymbolicQueue> queues;
+// All queues of the ranks that are there, each at its start.
+template <class View>
+std::vector<SymbolicQueue<View>> queues_of(const Plan& plan, View& view) {
+  std::vector<SymbolicQueue<View>> queues;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    if (!view.is_there(rank)) continue;
     for (size_t queue = 0; queue < plan.ranks[rank].queues.size(); ++queue) {
-      SymbolicQueue state;
+      SymbolicQueue<View>& state = queues.emplace_back();
       state.rank = rank;
       state.queue = static_cast<int>(queue);
-      state.clock = Clock(clocks, rank, plan.rank_count() + static_cast<int>(queues.size()));
-      queues.push_back(std::move(state));
+      state.clock = view.clock_of(rank, state.queue);
     }
   }
   return queues;
 }
 
-std::vector<OperationId> names_of(const std::vector<SymbolicQueue>& queues) {
-  std::vector<OperationId> names;
-  for (const SymbolicQueue& queue : queues) names.push_back({queue.rank, queue.queue, -1});
-  return names;
-}
-
+template <class View>
 class Execution {
  public:
-  Execution(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes);
+  using Value = typename View::Value;
+  using SymbolicQueue = plait::SymbolicQueue<View>;
+  using InFlight = plait::InFlight<View>;
+  using Actor = plait::Actor<View>;
+
+  Execution(const Plan& plan, const Pairing& pairing, View& view, size_t most_clock_bytes);
   PlanReport run();
 
  private:
@@ -70,13 +69,13 @@ class Execution {
   bool wait(SymbolicQueue& queue, const Operation& operation);
 
   struct Folded {
-    ValueTable::Id value = ValueTable::kNothing;
+    Value value = View::kNothing;
     ReduceFacts facts;
   };
   Folded combine_sources(const Actor& actor, const Operation& operation, int offset);
   void check_widths(const SymbolicQueue& queue, const Operation& operation, const ReduceFacts& facts) const;
   void launch(SymbolicQueue& queue, InFlight& it, const OperationId& to);
-  void arrive(SymbolicQueue& queue, InFlight& it, const OperationId& from);
+  void arrive(SymbolicQueue& queue, InFlight& it, const Operation& operation);
   void report_deadlock() const;
   void finish();
 
@@ -94,40 +93,41 @@ class Execution {
 
   const Plan& plan_;
   const Pairing& pairing_;
-  ValueTable values_;
-  ClockStore clocks_;
+  View& view_;
   const size_t most_clock_bytes_;
   std::vector<SymbolicQueue> queues_;
-  const std::vector<OperationId> queue_names_;
-  Memory memory_;
+  Memory<View> memory_;
   std::vector<size_t> first_queue_;                        // of each rank in queues_
   std::deque<SymbolicQueue*> ready_;                       // those that can go on
   std::vector<std::vector<InFlight>> signals_, messages_;  // [receiving rank][number]
   PlanReport report_;
 };
 
-Execution::Execution(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes)
+template <class View>
+Execution<View>::Execution(const Plan& plan, const Pairing& pairing, View& view, size_t most_clock_bytes)
     : plan_(plan),
       pairing_(pairing),
-      values_(plan.rank_count(), static_cast<size_t>(most_values(plan))),
-      clocks_(plan.ranks.size(), queue_count(plan)),
+      view_(view),
       most_clock_bytes_(most_clock_bytes),
-      queues_(queues_of(plan, clocks_)),
-      queue_names_(names_of(queues_)),
-      memory_(plan, values_, queue_names_) {
+      queues_(queues_of(plan, view)),
+      memory_(plan, view) {
   size_t queues = 0;
-  for (const RankPlan& rank : plan.ranks) {
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const RankPlan& it = plan.ranks[rank];
+    const bool is_there = view.is_there(rank);
     first_queue_.push_back(queues);
-    queues += rank.queues.size();
-    signals_.emplace_back(rank.signals);
-    messages_.emplace_back(rank.messages);
+    signals_.emplace_back(is_there ? it.signals : 0);
+    messages_.emplace_back(is_there ? it.messages : 0);
     auto& facts = report_.facts.emplace_back();
-    for (const Queue& queue : rank.queues) facts.emplace_back(queue.operations.size());
+    if (!is_there) continue;
+    queues += it.queues.size();
+    for (const Queue& queue : it.queues) facts.emplace_back(queue.operations.size());
   }
   for (SymbolicQueue& queue : queues_) ready_.push_back(&queue);
 }
 
-PlanReport Execution::run() {
+template <class View>
+PlanReport Execution<View>::run() {
   while (!ready_.empty()) {
     SymbolicQueue& queue = *ready_.front();
     ready_.pop_front();
@@ -142,11 +142,11 @@ PlanReport Execution::run() {
   }
   report_deadlock();
   finish();
-  static_cast<PlanCounts&>(report_) = count(plan_, pairing_);
   return std::move(report_);
 }
 
-bool Execution::advance(SymbolicQueue& queue) {
+template <class View>
+bool Execution<View>::advance(SymbolicQueue& queue) {
   const Operation& operation = operations_of(queue)[queue.next];
   queue.clock.set_time(queue.next + 1);
   switch (operation.kind) {
@@ -167,30 +167,33 @@ bool Execution::advance(SymbolicQueue& queue) {
   fail(ErrorCode::kInternal, "unknown kind of operation ", static_cast<int>(operation.kind));
 }
 
-Execution::Folded Execution::combine_sources(const Actor& actor, const Operation& operation, int offset) {
+template <class View>
+typename Execution<View>::Folded Execution<View>::combine_sources(const Actor& actor, const Operation& operation,
+                                                                  int offset) {
   Folded reduced;
   bool source_was_finished = false;
   for (const Place& place : operation.sources) {
-    const ValueTable::Id value = memory_.read(actor, place, offset);
-    reduced.facts.source_is_partial.push_back(values_.is_partial(value));
-    source_was_finished |= values_.count(value) == plan_.rank_count();
-    if (reduced.value == ValueTable::kNothing) {
+    const Value value = memory_.read(actor, place, offset);
+    reduced.facts.source_is_partial.push_back(view_.values().is_partial(value));
+    source_was_finished |= view_.values().count(value) == plan_.rank_count();
+    if (reduced.value == View::kNothing) {
       reduced.value = value;
       continue;
     }
-    const auto combined = values_.combine(reduced.value, value);
+    const auto combined = view_.values().combine(reduced.value, value);
     if (combined.repeated_rank >= 0) {
       refuse_operation(plan_, false, actor.id, "adds the contribution of rank ", combined.repeated_rank, " to chunk ",
                        operation.chunk + offset, " twice (again from ", to_text(place), ")");
     }
     reduced.value = combined.value;
   }
-  reduced.facts.result_is_partial = values_.is_partial(reduced.value);
-  reduced.facts.finishes = !source_was_finished && values_.count(reduced.value) == plan_.rank_count();
+  reduced.facts.result_is_partial = view_.values().is_partial(reduced.value);
+  reduced.facts.finishes = !source_was_finished && view_.values().count(reduced.value) == plan_.rank_count();
   return reduced;
 }
 
-void Execution::reduce(SymbolicQueue& queue, const Operation& operation) {
+template <class View>
+void Execution<View>::reduce(SymbolicQueue& queue, const Operation& operation) {
   const Actor actor = actor_of(queue);
   ReduceFacts facts;
   for (int offset = 0; offset < operation.chunks; ++offset) {
@@ -209,7 +212,9 @@ void Execution::reduce(SymbolicQueue& queue, const Operation& operation) {
 
 // Elements of an unfinished reduction may be wider than the user's type. Then element i of the result is not where
 // element i of the source was, and a reduce onto its own source would overwrite elements that are still to be read.
-void Execution::check_widths(const SymbolicQueue& queue, const Operation& operation, const ReduceFacts& facts) const {
+template <class View>
+void Execution<View>::check_widths(const SymbolicQueue& queue, const Operation& operation,
+                                   const ReduceFacts& facts) const {
   std::vector<Place> changed;  // sources whose elements may differ in width from the result's
   for (size_t i = 0; i < operation.sources.size(); ++i) {
     if ((facts.source_is_partial[i] != 0) != facts.result_is_partial) changed.push_back(operation.sources[i]);
@@ -223,7 +228,8 @@ void Execution::check_widths(const SymbolicQueue& queue, const Operation& operat
   }
 }
 
-void Execution::launch(SymbolicQueue& queue, InFlight& it, const OperationId& to) {
+template <class View>
+void Execution<View>::launch(SymbolicQueue& queue, InFlight& it, const OperationId& to) {
   it.sent = true;
   it.clock = queue.clock;
   it.depth = queue.depth;
@@ -234,57 +240,66 @@ void Execution::launch(SymbolicQueue& queue, InFlight& it, const OperationId& to
   }
 }
 
-void Execution::arrive(SymbolicQueue& queue, InFlight& it, const OperationId& from) {
-  queue.clock.hear(std::exchange(it.clock, Clock()));
-  if (clocks_.held_bytes() > most_clock_bytes_) refuse_clocks(plan_);
-  queue.depth = std::max(queue.depth, it.depth + (from.rank != queue.rank ? 1 : 0));
+template <class View>
+void Execution<View>::arrive(SymbolicQueue& queue, InFlight& it, const Operation& operation) {
+  view_.hear(queue.clock, std::exchange(it.clock, {}), operation.peer_rank);
+  if (view_.held_clock_bytes() > most_clock_bytes_) refuse_clocks(plan_);
+  queue.depth = std::max(queue.depth, it.depth + (operation.peer_rank != queue.rank ? 1 : 0));
 }
 
-void Execution::send(SymbolicQueue& queue, const Operation& operation) {
-  InFlight& message = messages_[operation.peer_rank][operation.number];
+template <class View>
+void Execution<View>::send(SymbolicQueue& queue, const Operation& operation) {
+  const int receiver = view_.standing(operation.peer_rank);
+  InFlight& message = messages_[receiver][operation.number];
   for (int offset = 0; offset < operation.chunks; ++offset) {
     message.values.push_back(memory_.read(actor_of(queue), operation.sources[0], offset));
-    if (values_.is_partial(message.values.back()) != values_.is_partial(message.values[0])) {
+    if (view_.values().is_partial(message.values.back()) != view_.values().is_partial(message.values[0])) {
       refuse(queue, "chunk ", operation.chunk + offset, " is at another stage of its reduction than chunk ",
              operation.chunk, "; split the message");
     }
   }
   if (operation.chunks > 0) {
-    const bool partial = values_.is_partial(message.values[0]);
+    const bool partial = view_.values().is_partial(message.values[0]);
     facts_of(queue) = {{partial}, partial, false};
   }
-  launch(queue, message, pairing_.messages[operation.peer_rank][operation.number].to);
+  launch(queue, message, pairing_.messages[receiver][operation.number].to);
 }
 
-bool Execution::receive(SymbolicQueue& queue, const Operation& operation) {
+template <class View>
+bool Execution<View>::receive(SymbolicQueue& queue, const Operation& operation) {
   InFlight& message = messages_[queue.rank][operation.number];
   if (!message.sent) return false;
-  const OperationId& from = pairing_.messages[queue.rank][operation.number].from;
-  arrive(queue, message, from);
+  arrive(queue, message, operation);
+  const int sent_chunk = operation_at(plan_, pairing_.messages[queue.rank][operation.number].from).chunk;
   for (int offset = 0; offset < operation.chunks; ++offset) {
-    memory_.write(actor_of(queue), operation.destinations[0], offset, message.values[offset]);
+    const auto sent = view_.sent_from(operation.peer_rank, operation.chunk + offset);
+    const Value& value = message.values.at(static_cast<size_t>(sent.chunk - sent_chunk));
+    memory_.write(actor_of(queue), operation.destinations[0], offset, view_.brought(value, sent.shift));
   }
   if (operation.chunks > 0) {
-    const bool partial = values_.is_partial(message.values[0]);
+    const bool partial = view_.values().is_partial(message.values[0]);
     facts_of(queue) = {{partial}, partial, false};
   }
   message.values = {};
   return true;
 }
 
-void Execution::signal(SymbolicQueue& queue, const Operation& operation) {
-  launch(queue, signals_[operation.peer_rank][operation.number],
-         pairing_.signals[operation.peer_rank][operation.number].to);
+template <class View>
+void Execution<View>::signal(SymbolicQueue& queue, const Operation& operation) {
+  const int waiter = view_.standing(operation.peer_rank);
+  launch(queue, signals_[waiter][operation.number], pairing_.signals[waiter][operation.number].to);
 }
 
-bool Execution::wait(SymbolicQueue& queue, const Operation& operation) {
+template <class View>
+bool Execution<View>::wait(SymbolicQueue& queue, const Operation& operation) {
   InFlight& signal = signals_[queue.rank][operation.number];
   if (!signal.sent) return false;
-  arrive(queue, signal, pairing_.signals[queue.rank][operation.number].from);
+  arrive(queue, signal, operation);
   return true;
 }
 
-void Execution::report_deadlock() const {
+template <class View>
+void Execution<View>::report_deadlock() const {
   for (const SymbolicQueue& queue : queues_) {
     if (!queue.blocked) continue;
     const Operation& operation = operations_of(queue)[queue.next];
@@ -297,15 +312,17 @@ void Execution::report_deadlock() const {
   }
 }
 
-void Execution::finish() {
+template <class View>
+void Execution<View>::finish() {
   for (const SymbolicQueue& queue : queues_) report_.steps = std::max(report_.steps, queue.depth);
   report_.synchronizes = true;
   for (int rank = 0; rank < plan_.rank_count(); ++rank) {
-    Clock end(clocks_, rank, -1);
+    if (!view_.is_there(rank)) continue;
+    typename View::Clock end = view_.clock_of(rank, -1);
     for (size_t queue = 0; queue < plan_.ranks[rank].queues.size(); ++queue) {
-      end.hear(queues_[first_queue_[rank] + queue].clock);
+      view_.hear(end, queues_[first_queue_[rank] + queue].clock, rank);
     }
-    const int missed = end.first_unknown(plan_.rank_count());
+    const int missed = view_.first_unknown(end);
     if (missed < plan_.rank_count()) {
       report_.synchronizes = false;
       if (plan_.collective == Collective::kBarrier) {
@@ -320,7 +337,15 @@ void Execution::finish() {
 }  // namespace
 
 PlanReport execute_symbolically(const Plan& plan, const Pairing& pairing, size_t most_clock_bytes) {
-  return Execution(plan, pairing, most_clock_bytes).run();
+  WholeView view(plan, static_cast<size_t>(most_values(plan)));
+  PlanReport report = Execution<WholeView>(plan, pairing, view, most_clock_bytes).run();
+  static_cast<PlanCounts&>(report) = count(plan, pairing);
+  return report;
+}
+
+PlanReport execute_symbolically(const FoldedPlan& folded, const FoldAction& action, size_t most_clock_bytes) {
+  FoldedView view(folded.plan, folded.fold.shifts(), action);
+  return Execution<FoldedView>(folded.plan, folded.fold.pairing(), view, most_clock_bytes).run();
 }
 
 }  // namespace plait

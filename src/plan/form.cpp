@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "plan/conditions.hpp"
+#include "plan/fold.hpp"
 #include "plan/proof_size.hpp"
 
 namespace plait {
@@ -300,8 +301,8 @@ Pairing match(const Plan& plan) {
   return pairing;
 }
 
-void check_operations(const Plan& plan) {
-  check_shape(plan);
+void check_operations(const Plan& plan, int most_ranks = kMaxRanks) {
+  check_shape(plan, most_ranks);
   int64_t operations = 0;
   for (const RankPlan& rank : plan.ranks) {
     for (const Queue& queue : rank.queues) operations += static_cast<int64_t>(queue.operations.size());
@@ -318,6 +319,8 @@ Pairing check_form(const Plan& plan) {
   check_proof_size(plan);
   return match(plan);
 }
+
+void check_folded_form(const Plan& plan) { check_operations(plan, kMaxFoldedRanks); }
 
 Pairing check_form_of_any_size(const Plan& plan) {
   check_operations(plan);

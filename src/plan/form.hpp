@@ -29,5 +29,7 @@ struct Pairing {
 Pairing check_form(const Plan& plan);
 // The same for a plan that nobody is going to prove: it may be too large for that.
 Pairing check_form_of_any_size(const Plan& plan);
+// The same for the operations of a folded plan, but for its pairs, which the fold has found (fold.hpp).
+void check_folded_form(const Plan& plan);
 
 }  // namespace plait

@@ -10,6 +10,7 @@
 #include "plan/conditions.hpp"
 #include "plan/memory.hpp"
 #include "plan/values.hpp"
+#include "plan/whole_view.hpp"
 
 namespace plait {
 namespace {
@@ -95,7 +96,8 @@ ProofSize proof_size(const Plan& plan) {
   ProofSize size;
   size.bytes = kBytes + kOperationBytes * sums.operations + 4 * sums.places + kQueueBytes * (sums.queues + ranks) +
                kSignalBytes * ends + 16 * sums.message_chunks + kTrafficBytes * most_pairs(plan, sums) +
-               Memory::most_bytes(plan, sums.reads) + ValueTable::most_bytes(plan.rank_count(), most_values(plan));
+               Memory<WholeView>::most_bytes(plan, WholeView(plan, 0), sums.reads) +
+               ValueTable::most_bytes(plan.rank_count(), most_values(plan));
   // Each queue hears what it waits for, and at the end each rank hears what its queues heard.
   size.merged_bytes = ClockStore::bytes_each(plan.ranks.size(), static_cast<size_t>(sums.queues)) *
                       (sums.listening + sums.listening_queues);
@@ -103,12 +105,14 @@ ProofSize proof_size(const Plan& plan) {
   return size;
 }
 
+void refuse_proof_bytes(const Plan& plan, double bytes) {
+  refuse_size(plan, "its proof would take about ", gigabytes(bytes), " of memory; the limit is ",
+              gigabytes(kMaxProofBytes), ". Use fewer ranks, slots, chunks or queues");
+}
+
 void check_proof_size(const Plan& plan) {
   const ProofSize size = proof_size(plan);
-  if (size.bytes > kMaxProofBytes) {
-    refuse_size(plan, "its proof would take about ", gigabytes(size.bytes), " of memory; the limit is ",
-                gigabytes(kMaxProofBytes), ". Use fewer ranks, slots, chunks or queues");
-  }
+  if (size.bytes > kMaxProofBytes) refuse_proof_bytes(plan, size.bytes);
   if (size.merged_bytes > kMaxMergedBytes) {
     refuse_size(plan, "its proof would have to follow up to ", gigabytes(size.merged_bytes),
                 " of what queues hear of each other; the limit is ", gigabytes(kMaxMergedBytes),

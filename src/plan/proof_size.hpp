@@ -33,6 +33,8 @@ struct ProofSize {
 ProofSize proof_size(const Plan& plan);
 // Throws PlanTooLarge if the proof does not fit even without clocks.
 void check_proof_size(const Plan& plan);
+// Throws PlanTooLarge about a proof that would take so many bytes.
+[[noreturn]] void refuse_proof_bytes(const Plan& plan, double bytes);
 // Returns the bytes that are left for clocks, including those of signals and messages under way. How much they share
 // shows only when the plan is executed.
 size_t most_clock_bytes(const Plan& plan);

@@ -118,6 +118,73 @@ def test_trace(tmp_path):
 
 
 def test_a_plan_that_is_too_large_to_prove_says_so():
-    result = cli("simulate", "all_reduce", "--machine", "abci:nodes=512", "--algorithm", "hierarchical_ring(4x8x8x8)")
+    plan = ("--machine", "abci:nodes=512", "--algorithm", "hierarchical_ring(4x8x8x8)", "--folding", "never")
+    result = cli("simulate", "all_reduce", *plan)
     assert result.returncode == 0
     assert "operations were checked one by one, and not proved right" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "collective", "algorithm", "shifts", "ranks"),
+    [
+        ("abci", 64, "all_reduce", "hierarchical_ring(4x8x8)", "shifts of 8 x (4) x 2 nodes", 16),
+        ("abci", 64, "all_reduce", "hierarchical_ring(4x32x2)", "shifts of 32 x 2 nodes", 4),
+        ("abci", 64, "all_reduce", "ring", "shifts of (32) x 2 nodes", 128),
+        ("hgx-h100-8", 12, "all_reduce", "hierarchical(node: flat, all: ring)", "shifts of 12 nodes", 8),
+        ("hgx-h100-8", 16, "all_gather", "hierarchical(node: ring, all: rabenseifner)", "shifts of 2 x 2 x 2 x 2", 8),
+        ("hgx-h100-8", 12, "all_to_all", "hierarchical_exchange", "shifts of 12 nodes", 8),
+        ("hgx-h100-8", 12, "broadcast", "binomial", "", 96),
+    ],
+)
+def test_ranks_that_look_alike_are_simulated_once(machine, nodes, collective, algorithm, shifts, ranks):
+    copies = topology.machine(machine, nodes)
+    folded = simulator.simulate(copies, collective, 3 << 20, algorithm, folding="always")
+    whole = simulator.simulate(copies, collective, 3 << 20, algorithm, folding="never")
+    assert folded.shifts.startswith(shifts) and (folded.shifts == "") == (shifts == "")
+    assert (folded.simulated_ranks, whole.simulated_ranks) == (ranks, folded.ranks)
+    assert (folded.algorithm, folded.operations) == (whole.algorithm, whole.operations)
+    assert folded.seconds == pytest.approx(whole.seconds, rel=1e-9)
+    assert folded.bound_seconds == pytest.approx(whole.bound_seconds, rel=1e-9)
+    assert folded.causes == pytest.approx(whole.causes, rel=1e-6, abs=1e-9)
+    links = {row["name"]: row for row in whole.links}
+    for row in folded.links:
+        assert (row["bytes"], row["most_flows"]) == (pytest.approx(links[row["name"]]["bytes"]), row["most_flows"])
+
+
+def test_more_ranks_than_a_plan_has():
+    machine = ("--machine", "hgx-h100-8:nodes=2500", "--bytes", "1G")
+    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: flat, 50: ring, all: ring)")
+    assert (found["ranks"], found["simulated_ranks"], found["shifts"]) == (20000, 8, "shifts of 50 x 50 nodes")
+    for arguments, message in (
+        (("--algorithm", "double_binary_tree"), "are simulated where they look alike, and these 20000 do not"),
+        ((), "plans of more than 16384 ranks are not chosen by themselves"),
+        (("--algorithm", "ring", "--folding", "never"), "a plan has at most 16384 ranks, not 20000"),
+    ):
+        result = cli("simulate", "all_reduce", *machine, *arguments)
+        assert result.returncode != 0 and message in result.stderr
+
+
+def test_proofs_of_ranks_that_look_alike():
+    machine = ("--machine", "hgx-h100-8:nodes=36")  # 288 ranks
+    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: ring, 6: ring, all: ring)")
+    assert found["proved"] and found["simulated_ranks"] == 8
+    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: flat, 6: ring, all: ring)")
+    assert found["proved"] and found["simulated_ranks"] == 8, "rank by rank"
+    long = ("--algorithm", "hierarchical(node: ring, all: ring)", "--machine", "hgx-h100-8:nodes=256")
+    for more, says in (
+        ((), "was not proved right: that takes long (--prove)"),
+        (("--prove",), "the plan is proved right"),
+    ):
+        assert says in " ".join(cli("simulate", "all_reduce", *long, *more).stdout.split())
+    large = ("--algorithm", "hierarchical(node: flat, 50: ring, all: ring)", "--machine", "hgx-h100-8:nodes=2500")
+    refused = cli("simulate", "all_reduce", *large, "--prove")
+    assert refused.returncode != 0
+    assert "more than 16384 ranks are proved by symmetry, and these 20000 are not" in refused.stderr
+
+
+def test_why_every_rank_was_simulated():
+    result = cli(
+        "simulate", "broadcast", "--machine", "kesch:nodes=2", "--algorithm", "binomial", "--folding", "always"
+    )
+    words = " ".join(result.stdout.split())
+    assert "whole every rank was simulated: the plan is not the same under shifts of 2 nodes" in words

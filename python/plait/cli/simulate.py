@@ -50,6 +50,13 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         help="what a change of the machine would give: drop:gpu3, add:nvlink:gpu0:gpu3, scale:pcie:2, or several with "
         "commas between them; may be repeated",
     )
+    add(
+        "--folding",
+        choices=("auto", "never", "always"),
+        default="auto",
+        help="whether ranks that look alike are simulated once: of many ranks (auto, the default), never or always",
+    )
+    add("--prove", action="store_true", help="prove the plan right, also where that takes a minute")
     add("--trace", type=usage.file, metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
     add("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_run)
@@ -91,6 +98,8 @@ def _simulate(
         factors=options.factors,
         parts=options.parts,
         access=options.access,
+        folding=options.folding,
+        prove=options.prove,
         settings=read_settings(options),
         progress=progress,
     )
@@ -104,14 +113,29 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     show_wrapped(line, hanging=_HANGING)
     if options.algorithm is None:
         show_wrapped(f"why      {made.reason}", hanging=_HANGING)
-    if not made.is_proved:
+    if made.shifts:
+        show_wrapped(
+            f"folded   {usage.counted(made.simulated_ranks, 'rank')} stand for all, which look alike under "
+            f"{made.shifts}; {made.operations} operations and the machine were compared, {_proof(made)}",
+            hanging=_HANGING,
+        )
+    elif not made.is_proved:
         show_wrapped(
             f"note     its {made.operations} operations were checked one by one, and not proved right: that takes long",
             hanging=_HANGING,
         )
+    if made.why_whole:
+        show_wrapped(f"whole    every rank was simulated: {made.why_whole}", hanging=_HANGING)
     show_wrapped(f"costs    of profile {made.profile}", hanging=_HANGING)
     show(made.describe(), end="")
     show(made.describe_links(), end="")
+
+
+def _proof(made: simulator.Simulation) -> str:
+    if made.is_proved:
+        return "and the plan is proved right"
+    why = made.why_unproved or "that takes long (--prove)"
+    return f"and the plan was not proved right: {why}"
 
 
 def _print_what_if(made: simulator.Simulation, others: dict[str, simulator.Simulation]) -> None:

@@ -149,14 +149,14 @@ PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arg
                                                          kMostChunks, " chunks; use fewer parts"));
   }
   const int64_t chunks = blocks * chunks_per_block;
-  if (chunks > kMostChunksOfAllRanks / arguments.ranks) {
+  if (arguments.fold == nullptr && chunks > kMostChunksOfAllRanks / arguments.ranks) {
     throw PlanTooLarge(
         ErrorCode::kInvalidArgument,
         join("plan ", label, " would have ", arguments.ranks, " ranks x ", chunks, " chunks to prove; the limit is ",
              kMostChunksOfAllRanks, ". Use fewer ranks", arguments.parts > 1 ? " or parts" : ""));
   }
   return PlanBuilder({label, arguments.collective, arguments.ranks, arguments.root, static_cast<int>(chunks_per_block),
-                      arguments.access, arguments.node_of, arguments.most_operations});
+                      arguments.access, arguments.node_of, arguments.most_operations, arguments.fold});
 }
 
 std::vector<QueueId> add_queues(PlanBuilder& builder, const AlgorithmArguments& arguments) {

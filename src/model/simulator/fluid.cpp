@@ -49,9 +49,9 @@ void FluidNetwork::change(uint32_t route, int flows, double now) {
     const bool was_tight = is_tight(resource);
     if (begins) join(use, now);
     if (ends) leave(use, now);
-    resource.flows += static_cast<uint32_t>(flows);
+    resource.flows += static_cast<uint32_t>(flows) * use.use.alike;
     resource.most_flows = std::max(resource.most_flows, resource.flows);
-    resource.wanted = resource.active.empty() ? 0 : resource.wanted + flows * use.use.share * it.ceiling;
+    resource.wanted = resource.active.empty() ? 0 : resource.wanted + flows * use.use.load() * it.ceiling;
     if ((was_tight || is_tight(resource)) && !resource.is_dirty) {
       resource.is_dirty = true;
       dirty_resources_.push_back(use.use.resource);
@@ -156,7 +156,7 @@ void FluidNetwork::fill() {
   for (const uint32_t number : joined_resources_) {
     Resource& resource = resources_[number];
     for (const uint32_t use : resource.active) {
-      resource.weight += uses_[use].use.share * static_cast<double>(routes_[uses_[use].route].flows.size());
+      resource.weight += uses_[use].use.load() * static_cast<double>(routes_[uses_[use].route].flows.size());
     }
     levels.emplace(resource.left / resource.weight, number);
   }
@@ -202,8 +202,8 @@ void FluidNetwork::give(uint32_t route, double rate, uint32_t bottleneck) {
   for (uint32_t i = it.first_use; i < it.end_use; ++i) {
     Resource& resource = resources_[uses_[i].use.resource];
     if (!resource.is_joined) continue;
-    resource.left -= rate * flows * uses_[i].use.share;
-    resource.weight -= flows * uses_[i].use.share;
+    resource.left -= rate * flows * uses_[i].use.load();
+    resource.weight -= flows * uses_[i].use.load();
   }
   ends_.set(route, now_ + (it.flows.front().end - it.served) / rate);
 }

@@ -33,6 +33,9 @@ class FluidNetwork {
   struct Use {
     uint32_t resource = 0;
     double share = 1;  // of a flow's bytes that the resource carries
+    // Of how many flows alike, which start, go on and end together, and of which the route's flow is one.
+    uint32_t alike = 1;
+    double load() const { return share * alike; }
   };
 
   // Both return a number, counted from 0 on. A route's flows get no more than `most_per_second` bytes each.

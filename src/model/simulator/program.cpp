@@ -27,11 +27,18 @@ class Compiler {
  public:
   Compiler(const Plan& plan, const Pairing& pairing, Routes& routes)
       : plan_(plan), pairing_(pairing), routes_(routes) {}
+  Compiler(const FoldedPlan& folded, const MachineSymmetry& symmetry, Routes& routes)
+      : plan_(folded.plan),
+        pairing_(folded.fold.pairing()),
+        routes_(routes),
+        shifts_(&folded.fold.shifts()),
+        symmetry_(&symmetry) {}
 
   SimulatorProgram compile() {
     program_.chunks_of_size = std::max(1, chunks_of_size(plan_));
     number_signals();
     for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+      if (representative(rank) != rank) continue;
       const auto& queues = plan_.ranks[static_cast<size_t>(rank)].queues;
       for (int queue = 0; queue < static_cast<int>(queues.size()); ++queue) add_queue({rank, queue, 0});
     }
@@ -80,7 +87,8 @@ class Compiler {
   void tell(const std::vector<uint32_t>& first, const Operation& operation) {
     SimulatedStep& step = program_.steps.emplace_back();
     step.kind = SimulatedStep::Kind::kTell;
-    step.index = first[static_cast<size_t>(operation.peer_rank)] + static_cast<uint32_t>(operation.number);
+    const int hearer = representative(operation.peer_rank);
+    step.index = first[static_cast<size_t>(hearer)] + static_cast<uint32_t>(operation.number);
   }
 
   void hear(const std::vector<uint32_t>& first, int rank, const Operation& operation) {
@@ -100,7 +108,7 @@ class Compiler {
     work_.flows.clear();
     work_.combines = operation.sources.size() > 1;
     if (operation.chunks > 0) {
-      find_transfers(plan_, pairing_, id, transfers_);
+      find_transfers(id, operation);
       for (const Transfer& it : transfers_) {
         check_host_reach(plan_, routes_, it.from, it.to);
         add_flow(route_between(routes_.device_of(it.from), routes_.device_of(it.to)), operation.chunks);
@@ -111,6 +119,19 @@ class Compiler {
     }
     step.index = numbered(work_);
     program_.steps.push_back(step);
+  }
+
+  void find_transfers(const OperationId& id, const Operation& operation) {
+    if (shifts_ == nullptr || operation.kind != OpKind::kReceive) {
+      return plait::find_transfers(plan_, pairing_, id, transfers_);
+    }
+    // The pair names the rank that stands for the sender.
+    const auto& pairs = pairing_.messages[static_cast<size_t>(id.rank)];
+    Place source = operation_at(plan_, pairs[static_cast<size_t>(operation.number)].from).sources[0];
+    source.rank = shifts_->shifted(source.rank, operation.peer_rank);
+    transfers_.clear();
+    const Transfer crossing{endpoint_of(source), endpoint_of(operation.destinations[0])};
+    if (crossing.from != crossing.to) transfers_.push_back(crossing);
   }
 
   // What crosses between the same devices goes together.
@@ -143,7 +164,7 @@ class Compiler {
     route.medium = paths.front().medium;
     std::map<SimulatedResource, double> shares;  // each path carries an equal part
     for (const Path& path : paths) add_path(path, 1 / static_cast<double>(paths.size()), shares);
-    for (const auto& [resource, share] : shares) route.uses.push_back({numbered(resource), share});
+    for (const auto& [resource, share] : shares) route.uses.push_back(use_of(resource, share));
     found->second = static_cast<uint32_t>(program_.routes.size());
     program_.routes.push_back(std::move(route));
     return found->second;
@@ -170,9 +191,27 @@ class Compiler {
     const auto [found, is_new] = memory_routes_.try_emplace(rank, static_cast<uint32_t>(program_.routes.size()));
     if (is_new) {
       SimulatedRoute& route = program_.routes.emplace_back();
-      route.uses.push_back({numbered({SimulatedResource::Kind::kMemory, rank}), 1});
+      route.uses.push_back(use_of({SimulatedResource::Kind::kMemory, rank}, 1));
     }
     return found->second;
+  }
+
+  int representative(int rank) const { return shifts_ == nullptr ? rank : shifts_->representative(rank); }
+
+  // There is a flow alike for each shift, and they are spread evenly over all that shifts take the resource to.
+  SimulatedRoute::Use use_of(SimulatedResource resource, double share) {
+    if (shifts_ == nullptr) return {numbered(resource), share, 1};
+    int orbit = shifts_->shifts();
+    if (resource.kind == SimulatedResource::Kind::kLink) {
+      const MachineSymmetry::LinkOrbit links = symmetry_->orbit({resource.index, resource.forward});
+      resource.index = links.first.link;
+      resource.forward = links.first.forward;
+      orbit = links.size;
+    } else {
+      resource.index = resource.kind == SimulatedResource::Kind::kMemory ? representative(resource.index)
+                                                                         : symmetry_->representative(resource.index);
+    }
+    return {numbered(resource), share, static_cast<uint32_t>(shifts_->shifts() / orbit)};
   }
 
   uint32_t numbered(const SimulatedResource& resource) {
@@ -186,6 +225,8 @@ class Compiler {
   const Plan& plan_;
   const Pairing& pairing_;
   Routes& routes_;
+  const NodeShifts* shifts_ = nullptr;  // null: the plan is whole
+  const MachineSymmetry* symmetry_ = nullptr;
   SimulatorProgram program_;
   std::vector<uint32_t> first_signal_, first_message_;  // of each rank
   std::map<SimulatedWork, uint32_t> works_;
@@ -197,6 +238,13 @@ class Compiler {
   SimulatedWork work_;               // likewise
 };
 
+void check_placed(const Plan& plan, const Routes& routes) {
+  const size_t placed = routes.placement().device_of_rank.size();
+  if (placed == plan.ranks.size()) return;
+  fail(ErrorCode::kInvalidArgument, "simulator: ", placed, " ranks are placed, but plan ", plan.algorithm, " has ",
+       plan.ranks.size());
+}
+
 }  // namespace
 
 size_t SimulatorProgram::queue_of(size_t step) const {
@@ -206,12 +254,13 @@ size_t SimulatorProgram::queue_of(size_t step) const {
 }
 
 SimulatorProgram compile(const Plan& plan, const Pairing& pairing, Routes& routes) {
-  const size_t placed = routes.placement().device_of_rank.size();
-  if (placed != plan.ranks.size()) {
-    fail(ErrorCode::kInvalidArgument, "simulator: ", placed, " ranks are placed, but plan ", plan.algorithm, " has ",
-         plan.ranks.size());
-  }
+  check_placed(plan, routes);
   return Compiler(plan, pairing, routes).compile();
+}
+
+SimulatorProgram compile(const FoldedPlan& folded, const MachineSymmetry& symmetry, Routes& routes) {
+  check_placed(folded.plan, routes);
+  return Compiler(folded, symmetry, routes).compile();
 }
 
 }  // namespace plait

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/machine_symmetry.hpp"
 #include "model/routes.hpp"
+#include "plan/fold.hpp"
 #include "plan/form.hpp"
 #include "plan/plan.hpp"
 #include "topology/paths.hpp"
@@ -34,6 +36,7 @@ struct SimulatedRoute {
   struct Use {
     uint32_t resource = 0;  // of SimulatorProgram::resources
     double share = 1;       // of the bytes
+    uint32_t alike = 1;     // flows of other ranks for which this one stands that are there as well, and itself
   };
   int from = -1, to = -1;  // devices; -1: a rank's memory
   LinkKind medium = LinkKind::kNvlink;
@@ -87,5 +90,9 @@ struct SimulatorProgram {
 // Compiles a plan whose form is right. Throws kInvalidArgument where no path leads where the plan wants one, or ranks
 // share host memory that is on different hosts, or where ranks and placement do not fit.
 SimulatorProgram compile(const Plan& plan, const Pairing& pairing, Routes& routes);
+// The same for the ranks that stand for all. Each resource then stands for those that shifts take it to, and a flow for
+// those of all ranks for which its rank stands: a link carries as many of them as there are flows for each such link.
+// What is simulated is what the whole program would do, with the time of each step.
+SimulatorProgram compile(const FoldedPlan& folded, const MachineSymmetry& symmetry, Routes& routes);
 
 }  // namespace plait

@@ -83,7 +83,7 @@ class Simulator {
     const auto [found, is_new] = network_route_.try_emplace({flow.route, most}, 0);
     if (!is_new) return found->second;
     std::vector<FluidNetwork::Use> uses;
-    for (const SimulatedRoute::Use& use : route.uses) uses.push_back({use.resource, use.share});
+    for (const SimulatedRoute::Use& use : route.uses) uses.push_back({use.resource, use.share, use.alike});
     narrowest_.push_back(machine_.narrowest(route));
     return found->second = network_.add_route(uses, most);
   }
@@ -188,7 +188,8 @@ class Simulator {
     for (size_t work = 0; work < program_.works.size(); ++work) {
       for (const SimulatedWork::Flow& flow : program_.works[work].flows) {
         for (const SimulatedRoute::Use& use : program_.routes[flow.route].uses) {
-          run_.uses[use.resource].bytes += static_cast<double>(times[work]) * flow.chunks * chunk_bytes_ * use.share;
+          run_.uses[use.resource].bytes +=
+              static_cast<double>(times[work]) * flow.chunks * chunk_bytes_ * use.share * use.alike;
         }
       }
     }
