@@ -48,6 +48,7 @@ void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments)
   if (arguments.radix != AlgorithmArguments().radix && !uses.radix) {
     refuse(algorithm, "has no radix", why, ", and ", arguments.radix, " is asked for; leave it out");
   }
+  if (!arguments.shares.empty() && !uses.shares) refuse(algorithm, "has no shares of paths", why, "; leave them out");
   if (arguments.access == Access::kZeroCopy && !uses.zero_copy) {
     refuse(algorithm, "has no zero-copy plan", why, "; it takes access ", name(Access::kStaged));
   }

@@ -14,7 +14,9 @@ RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
   for (int x = 0; x < size(); ++x) {
     const int phases = (shape_.scatters ? 1 : 0) + (shape_.gathers && lands_in_scratch(x) ? 1 : 0);
     const int pieces = std::min(phases * (size() - 1), size());
-    if (pieces > 0) landing_[x] = builder_.take_scratch(shape_.queues[x].rank, pieces * piece_chunks());
+    if (pieces == 0) continue;
+    const int from = shape_.queues[wrap(x - 1, size())].rank;
+    landing_[x] = carrier_.take_landing(from, shape_.queues[x].rank, pieces * piece_chunks());
   }
 }
 
@@ -25,8 +27,7 @@ ChunkRange RingSteps::range(int piece, int part) const {
 }
 
 bool RingSteps::lands_in_scratch(int x) const {
-  const int rank = shape_.queues[x].rank;
-  const int previous = shape_.queues[wrap(x - 1, size())].rank;
+  const int rank = shape_.queues[x].rank, previous = shape_.queues[wrap(x - 1, size())].rank;
   // The receiving rank stores a message itself, and it may always store to its own output.
   return !shape_.stores_to_peers && carrier_.together(previous, rank);
 }

@@ -1,0 +1,19 @@
+// The paths between ranks on GPUs, for algorithms that divide messages among them (TEM-03).
+#pragma once
+
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "model/placement.hpp"
+#include "topology/topology.hpp"
+
+namespace plait {
+
+// The direct path from every rank to every other of its host, where there is one, and the paths through host memory and
+// through another rank's GPU that share no link with it. Where the paths of several neighbours in a ring of all ranks
+// cross one link, each has its part of it, as GPUs on one PCIe switch have of the link to their CPU.
+//
+// None where ranks share a GPU or are on CPUs, and over more than kMostLinkedRanks.
+std::vector<RankPath> paths_between_ranks(const Topology& topology, const Placement& placement);
+
+}  // namespace plait
