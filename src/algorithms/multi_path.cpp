@@ -33,7 +33,7 @@ namespace {
 //   scatter, gather                           the root and each other rank
 //   all_gather, reduce_scatter, all_reduce    the ring of all ranks
 //
-// Steps: as `chain` and `ring`; a relay doubles them.
+// Steps: as `chain` and `ring`, and one between the root and another rank. A relay doubles them.
 // Bytes: as `chain` and `ring`, and once more what goes by way of another rank.
 // Scratch: as `chain` and `ring`; what goes through the host lies there. Relays hold all that they pass on.
 // When: large messages where the paths of all hops are apart: two GPUs on NVLink, whose CPU is joined as well.
@@ -277,7 +277,8 @@ Plan make_multi_path(const AlgorithmArguments& given) {
   AlgorithmArguments arguments = given;
   check_shares(arguments);
   if (arguments.shares.empty()) {
-    const std::vector<HopPaths> paths = useful_paths(arguments);
+    std::vector<HopPaths> paths = useful_paths(arguments);
+    if (arguments.ranks == 1) paths = {HopPaths{.gbps = 1}};
     if (paths.empty()) {
       refuse(multi_path(), "no second path apart from the direct one is known between all ranks that send to each ",
              "other; name shares to try it all the same: multi_path(direct: 80, host: 20)");

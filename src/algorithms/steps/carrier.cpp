@@ -8,8 +8,8 @@ namespace plait {
 Carrier::Carrier(PlanBuilder& builder, const std::vector<int>& node_of, Detour detour)
     : builder_(builder), node_of_(node_of), detour_(std::move(detour)), net_queues_(builder.rank_count()) {}
 
-QueueId Carrier::relay_queue(int rank) {
-  const auto [at, is_new] = relay_queues_.try_emplace(rank, QueueId{});
+QueueId Carrier::relay_queue(int rank, int from, int to) {
+  const auto [at, is_new] = relay_queues_.try_emplace({from, to}, QueueId{});
   if (is_new) at->second = builder_.add_queue(rank, detour_.engine);
   return at->second;
 }
@@ -53,7 +53,7 @@ Arrival Carrier::store(QueueId from, const std::vector<Place>& sources, const st
   destinations.insert(destinations.end(), kept.begin(), kept.end());
   builder_.reduce(from, destinations, sources, range.first, range.count);
   if (!relays) return {landing, builder_.signal(from, to)};
-  const QueueId relay = relay_queue(via->second);
+  const QueueId relay = relay_queue(via->second, from.rank, to.rank);
   builder_.wait(builder_.signal(from, relay));
   builder_.copy(relay, landing, destinations[0], range.first, range.count);
   return {landing, builder_.signal(relay, to)};

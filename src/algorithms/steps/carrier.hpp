@@ -69,7 +69,8 @@ class Carrier {
   struct NetQueues {
     std::optional<QueueId> out, in;
   };
-  QueueId relay_queue(int rank);
+  // Of data from one rank to another, at the rank that passes it on.
+  QueueId relay_queue(int rank, int from, int to);
   QueueId out_queue(int rank);
   QueueId in_queue(int rank);
   // Within a node: `from` stores what it combines. By way of another rank, that one stores it at the landing place.
@@ -82,7 +83,7 @@ class Carrier {
   const std::vector<int>& node_of_;
   const Detour detour_;
   std::vector<NetQueues> net_queues_;
-  std::map<int, QueueId> relay_queues_;  // of ranks
+  std::map<std::pair<int, int>, QueueId> relay_queues_;  // of [sender, receiver]
 };
 
 }  // namespace plait
