@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct RankPath {
   int from = 0, to = 0;
   PathKind kind = PathKind::kDirect;  // kDirect, kHost or kRelay
   int via = -1;                       // kRelay: the rank whose device passes data on; else -1
-  double gbps = 0;  // 10^9 bytes/s; of links that the same paths of other neighbours cross, only its part
+  double gbps = 0;                    // 10^9 bytes/s
+  double ring_gbps = 0;               // while all ranks send to the next one by such paths, which may share links
 
   friend bool operator==(const RankPath&, const RankPath&) = default;
 };
@@ -63,8 +65,8 @@ struct AlgorithmArguments {
   // The machine's graph as ranks see it, each pair at most once, in order. Empty: not known, or of no use, as where a
   // switch joins all.
   std::vector<DeviceLink> links = {};
-  // The paths between ranks, where there is more to know than one from each to each. Empty: not known.
-  std::vector<RankPath> paths = {};
+  // The paths between ranks, where it is known which there are.
+  std::optional<std::vector<RankPath>> paths = {};
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
@@ -104,8 +106,8 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, order, radix, parts, count, shares and, for zero-copy plans on GPUs, the engine filled
-  // in. Never throws. Empty if the algorithm is not for them.
+  // `machine` with direction, factors, order, radix, parts, count, shares and, for zero-copy plans on GPUs, the engine
+  // filled in. Never throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
   // No rank touches a block that it neither gives nor gets, so ranks need not know the sizes of others' blocks.
   bool keeps_to_own_blocks = false;

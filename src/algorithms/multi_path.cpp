@@ -75,6 +75,11 @@ std::vector<Hop> hops_of(const AlgorithmArguments& arguments) {
   return hops;
 }
 
+// Whether ranks send to the next one, most of them at once.
+bool is_ring(const AlgorithmArguments& arguments) {
+  return goes_round(arguments.collective) || (!is_star(arguments.collective) && arguments.ranks > 2);
+}
+
 // The bandwidth of a path, less the time in which its pipeline fills: a share passes in so many turns of one part, and
 // `turns` of them would do without that.
 double weight_of(const AlgorithmArguments& arguments, const HopPaths& paths) {
@@ -108,12 +113,12 @@ std::vector<PathShare> best_shares(const AlgorithmArguments& arguments, const st
 // The paths besides the direct one that take nothing from it, of all hops. The direct ones come first. Empty where
 // nothing is known of the machine, or some hop has no such paths.
 std::vector<HopPaths> useful_paths(const AlgorithmArguments& arguments) {
-  if (arguments.paths.empty() || arguments.ranks < 2 || !on_one_node(arguments)) return {};
+  if (!arguments.paths || arguments.ranks < 2 || !on_one_node(arguments)) return {};
   const std::vector<Hop> hops = hops_of(arguments);
   std::vector<HopPaths> useful;
   Hop missing;
   for (const PathKind kind : {PathKind::kDirect, PathKind::kHost, PathKind::kRelay}) {
-    std::optional<HopPaths> found = paths_of(arguments, hops, kind, missing);
+    std::optional<HopPaths> found = paths_of(arguments, hops, kind, is_ring(arguments), missing);
     if (!found && kind == PathKind::kDirect) return {};
     if (found && found->apart) useful.push_back(std::move(*found));
   }
@@ -131,7 +136,9 @@ struct Lane {
 class AlongPaths {
  public:
   AlongPaths(const AlgorithmArguments& arguments, std::vector<Lane> lanes)
-      : arguments_(arguments), lanes_(std::move(lanes)), builder_(start_plan(multi_path(), arguments, block_chunks())) {}
+      : arguments_(arguments),
+        lanes_(std::move(lanes)),
+        builder_(start_plan(multi_path(), arguments, block_chunks())) {}
 
   Plan make() {
     if (is_star(arguments_.collective)) {
@@ -165,6 +172,12 @@ class AlongPaths {
   void go_round(const Lane& lane, const std::vector<QueueId>& queues, Carrier& carrier) {
     RingSteps::Shape shape;
     shape.queues = queues;
+    if (lane.paths.kind == PathKind::kHost) {
+      // While one queue stores in host memory, others read there: else the first and the last step use half of a link.
+      shape.last_queues = add_queues(builder_, arguments_);
+      const bool has_steps_between = arguments_.ranks > 2 || (shape.scatters && shape.gathers);
+      if (has_steps_between) shape.first_queues = add_queues(builder_, arguments_);
+    }
     shape.first_chunk = first_chunk(lane, 0);
     shape.part_chunks = lane.share;
     shape.parts = arguments_.parts;
@@ -259,7 +272,7 @@ std::vector<Lane> lanes_of(const AlgorithmArguments& arguments) {
   int before = 0;
   for (const PathShare& it : arguments.shares) {
     Hop missing;
-    std::optional<HopPaths> paths = paths_of(arguments, hops, it.kind, missing);
+    std::optional<HopPaths> paths = paths_of(arguments, hops, it.kind, is_ring(arguments), missing);
     if (!paths) {
       refuse(multi_path(), "there is no ", name(it.kind), " path from rank ", missing.first, " to rank ",
              missing.second, it.kind == PathKind::kDirect ? "" : " apart from the direct one",

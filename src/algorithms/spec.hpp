@@ -18,9 +18,9 @@ struct AlgorithmSpec {
   std::vector<int> factors = {};            // empty: not given
   std::vector<Level> levels = {};           // empty: not given
   std::optional<Order> order = {};
-  int radix = 0;           // 0: not given
-  int parts = 0;           // 0: not given
-  int count = 0;           // of rings or trees; 0: not given
+  int radix = 0;                       // 0: not given
+  int parts = 0;                       // 0: not given
+  int count = 0;                       // of rings or trees; 0: not given
   std::vector<PathShare> shares = {};  // empty: not given
   bool zero_copy = false;              // Access::kZeroCopy
   std::optional<Engine> engine = {};

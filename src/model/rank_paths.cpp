@@ -2,6 +2,7 @@
 #include "model/rank_paths.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -26,7 +27,10 @@ class RankPaths {
     for (int from = 0; from < ranks; ++from) {
       for (int d = 1; d < ranks; ++d) add(from, (from + d) % ranks, d == 1);
     }
-    for (Found& it : found_) it.path.gbps = gbps_of(it);
+    for (Found& it : found_) {
+      it.path.gbps = gbps_of(it, false);
+      it.path.ring_gbps = gbps_of(it, true);
+    }
     std::vector<RankPath> paths;
     for (const Found& it : found_) paths.push_back(it.path);
     return paths;
@@ -45,8 +49,8 @@ class RankPaths {
     if (direct[0].kind != PathKind::kDirect) return;
     add({from, to, PathKind::kDirect}, direct, neighbours);
     for (const Path& it : finder_.between(first, last)) {
-      const bool apart = std::all_of(direct.begin(), direct.end(),
-                                     [&](const Path& other) { return shared_links(other, it).empty(); });
+      const bool apart =
+          std::all_of(direct.begin(), direct.end(), [&](const Path& other) { return shared_links(other, it).empty(); });
       if (!apart) continue;
       if (it.kind == PathKind::kHost) add({from, to, PathKind::kHost}, {it}, neighbours);
       const auto via = rank_of_.find(it.via);
@@ -63,15 +67,15 @@ class RankPaths {
     }
   }
 
-  double gbps_of(const Found& found) const {
-    double least = 0;
+  double gbps_of(const Found& found, bool in_ring) const {
+    const double part = 1.0 / static_cast<double>(found.over.size());
+    double least = std::numeric_limits<double>::infinity();
     for (const Path& it : found.over) {
       for (const DirectedLink& hop : it.hops) {
         const auto crossed = crossings_.find({found.path.kind, hop});
-        const double part = 1.0 / static_cast<double>(found.over.size());
-        const double bytes = std::max(part, crossed == crossings_.end() ? 0 : crossed->second);
-        const double gbps = topology_.links[static_cast<size_t>(hop.link)].gbps / bytes;
-        least = least == 0 ? gbps : std::min(least, gbps);
+        const bool shares = in_ring && crossed != crossings_.end();
+        const double bytes = shares ? std::max(part, crossed->second) : part;
+        least = std::min(least, topology_.links[static_cast<size_t>(hop.link)].gbps / bytes);
       }
     }
     return least;
@@ -89,12 +93,12 @@ class RankPaths {
 
 }  // namespace
 
-std::vector<RankPath> paths_between_ranks(const Topology& topology, const Placement& placement) {
+std::optional<std::vector<RankPath>> paths_between_ranks(const Topology& topology, const Placement& placement) {
   const std::vector<int>& devices = placement.device_of_rank;
   const std::set<int> different(devices.begin(), devices.end());
   const bool on_gpus = topology.devices[static_cast<size_t>(devices[0])].kind == DeviceKind::kGpu;
   if (!on_gpus || different.size() < devices.size() || devices.size() > static_cast<size_t>(kMostLinkedRanks)) {
-    return {};
+    return std::nullopt;
   }
   return RankPaths(topology, devices).find();
 }

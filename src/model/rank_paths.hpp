@@ -1,6 +1,7 @@
 // The paths between ranks on GPUs, for algorithms that divide messages among them (TEM-03).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
@@ -10,10 +11,10 @@
 namespace plait {
 
 // The direct path from every rank to every other of its host, where there is one, and the paths through host memory and
-// through another rank's GPU that share no link with it. Where the paths of several neighbours in a ring of all ranks
-// cross one link, each has its part of it, as GPUs on one PCIe switch have of the link to their CPU.
+// through another rank's GPU that share no link with it. In a ring of all ranks, GPUs on one PCIe switch share its link
+// to the CPU; how hops share relays' links, algorithms count.
 //
-// None where ranks share a GPU or are on CPUs, and over more than kMostLinkedRanks.
-std::vector<RankPath> paths_between_ranks(const Topology& topology, const Placement& placement);
+// Not known where ranks share a GPU or are on CPUs, and over more than kMostLinkedRanks.
+std::optional<std::vector<RankPath>> paths_between_ranks(const Topology& topology, const Placement& placement);
 
 }  // namespace plait

@@ -98,16 +98,19 @@ std::vector<DeviceLink> random_links(Random& random, int ranks) {
 // Paths of some kinds between all ranks, relays by up to two ranks; or, seldom, one path less.
 std::vector<RankPath> random_paths(Random& random, int ranks) {
   const bool host = coin(random), relay = coin(random);
-  const auto gbps = [&] { return static_cast<double>(pick(random, 1, 20) * 5); };
+  const auto path = [&](int from, int to, PathKind kind, int via = -1) {
+    const double gbps = static_cast<double>(pick(random, 1, 20) * 5);
+    return RankPath{from, to, kind, via, gbps, gbps / pick(random, 1, 2)};
+  };
   std::vector<RankPath> paths;
   for (int from = 0; from < ranks; ++from) {
     for (int d = 1; d < ranks; ++d) {
       const int to = (from + d) % ranks;
-      paths.push_back({from, to, PathKind::kDirect, -1, gbps()});
-      if (host) paths.push_back({from, to, PathKind::kHost, -1, gbps()});
+      paths.push_back(path(from, to, PathKind::kDirect));
+      if (host) paths.push_back(path(from, to, PathKind::kHost));
       for (int i = 0; i < 2 && relay; ++i) {
         const int via = pick(random, 0, ranks - 1);
-        if (via != from && via != to) paths.push_back({from, to, PathKind::kRelay, via, gbps()});
+        if (via != from && via != to) paths.push_back(path(from, to, PathKind::kRelay, via));
       }
     }
   }
@@ -216,7 +219,8 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   std::string groups, links;
   for (const auto& group : a.groups) groups += list(group);
   for (const DeviceLink& it : a.links) links += join("{", it.a, ",", it.b, ",", it.gbps, "}");
-  for (const RankPath& it : a.paths) links += join("{", it.from, ">", it.to, " by ", it.via, ",", it.gbps, "}");
+  for (const RankPath& it : a.paths ? *a.paths : std::vector<RankPath>())
+    links += join("{", it.from, ">", it.to, " by ", it.via, ",", it.gbps, "}");
   std::string levels;
   for (const PathShare& it : a.shares) levels += join(name(it.kind), ": ", it.share, " ");
   for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
@@ -372,12 +376,13 @@ std::vector<AlgorithmArguments> machines_of(int ranks) {
       if (b == a + 1 || b == a + ranks - 1 || b == a + ranks / 2) near.links.push_back({a, b, 25});
     }
   }
-  for (int from = 0; from < ranks && ranks <= kMostLinkedRanks; ++from) {
+  if (ranks <= kMostLinkedRanks) near.paths.emplace();
+  for (int from = 0; from < ranks && near.paths; ++from) {
     for (int d = 1; d < ranks; ++d) {
       const int to = (from + d) % ranks, via = (to + 1) % ranks;
-      near.paths.push_back({from, to, PathKind::kDirect, -1, 50});
-      near.paths.push_back({from, to, PathKind::kHost, -1, 15});
-      if (via != from) near.paths.push_back({from, to, PathKind::kRelay, via, 50});
+      near.paths->push_back({from, to, PathKind::kDirect, -1, 50, 50});
+      near.paths->push_back({from, to, PathKind::kHost, -1, 15, 15});
+      if (via != from) near.paths->push_back({from, to, PathKind::kRelay, via, 50, 50});
     }
   }
   AlgorithmArguments grouped = near;

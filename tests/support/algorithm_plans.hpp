@@ -52,7 +52,7 @@ inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, cons
       AlgorithmArguments form = machine;
       form.direction = direction;
       form.parts = count;
-      if (algorithm.uses.shares && machine.paths.empty()) form.shares = shares_of_paths(machine);
+      if (algorithm.uses.shares && !machine.paths) form.shares = shares_of_paths(machine);
       if (is_taken(algorithm, form)) forms.push_back(form);
     }
   }

@@ -86,13 +86,16 @@ void check_links(const Algorithm& algorithm, const AlgorithmArguments& arguments
 
 void check_paths(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   const auto is_rank = [&](int rank) { return 0 <= rank && rank < arguments.ranks; };
-  for (const RankPath& it : arguments.paths) {
+  if (!arguments.paths) return;
+  for (const RankPath& it : *arguments.paths) {
     const bool relays = it.kind == PathKind::kRelay;
     const bool is_pair = is_rank(it.from) && is_rank(it.to) && it.from != it.to && it.kind != PathKind::kNet;
     const bool is_by_third = is_rank(it.via) && it.via != it.from && it.via != it.to;
-    if (is_pair && is_by_third == relays && it.gbps > 0 && !std::isinf(it.gbps)) continue;
+    if (is_pair && is_by_third == relays && it.ring_gbps > 0 && it.ring_gbps <= it.gbps && !std::isinf(it.gbps))
+      continue;
     refuse(algorithm, "the ", name(it.kind), " path from rank ", it.from, " to rank ", it.to, " by rank ", it.via,
-           " with ", it.gbps, " GB/s is not as it should be; paths join two of the ranks 0..", arguments.ranks - 1,
+           " with ", it.gbps, " GB/s, ", it.ring_gbps,
+           " in a ring, is not as it should be; paths join two of the ranks 0..", arguments.ranks - 1,
            " with some bandwidth, a relay by a third one");
   }
 }

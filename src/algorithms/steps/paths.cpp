@@ -28,13 +28,13 @@ class Crossings {
   std::map<Hop, int> counts_;
 };
 
-// What each relay of the hop has.
+// The paths of the hop, of which a machine may have several relays.
 std::vector<RankPath> candidates_of(const AlgorithmArguments& arguments, const Hop& hop, PathKind kind) {
   std::vector<RankPath> all;
-  for (const RankPath& it : arguments.paths) {
+  for (const RankPath& it : arguments.paths ? *arguments.paths : std::vector<RankPath>()) {
     if (it.from == hop.first && it.to == hop.second && it.kind == kind) all.push_back(it);
   }
-  if (!arguments.paths.empty()) return all;
+  if (arguments.paths) return all;
   if (kind != PathKind::kRelay) return {{hop.first, hop.second, kind}};
   for (int d = 1; d < arguments.ranks; ++d) {
     const int via = (hop.second + d) % arguments.ranks;
@@ -54,7 +54,7 @@ const RankPath& least_used(const std::vector<RankPath>& relays, const Crossings&
 }  // namespace
 
 std::optional<HopPaths> paths_of(const AlgorithmArguments& arguments, const std::vector<Hop>& hops, PathKind kind,
-                                 Hop& missing) {
+                                 bool in_ring, Hop& missing) {
   HopPaths found{.kind = kind};
   Crossings crossings(hops);
   std::vector<RankPath> chosen;
@@ -71,7 +71,7 @@ std::optional<HopPaths> paths_of(const AlgorithmArguments& arguments, const std:
   }
   for (const RankPath& it : chosen) {
     const int users = kind == PathKind::kRelay ? crossings.most(it.from, it.via, it.to) : 1;
-    const double gbps = it.gbps / users;
+    const double gbps = (in_ring ? it.ring_gbps : it.gbps) / users;
     found.gbps = found.gbps == 0 ? gbps : std::min(found.gbps, gbps);
     found.apart = found.apart && users == 1;
   }

@@ -21,9 +21,10 @@ struct HopPaths {
 };
 
 // The paths of that kind. `missing` is set to a hop that has none, if there is one; then nothing is returned. Where the
-// machine's paths are not known, every hop has every path, with another rank as the relay.
+// machine's paths are not known, every hop has every path, with another rank as the relay. in_ring: all ranks send to
+// the next one at once, or most of them.
 std::optional<HopPaths> paths_of(const AlgorithmArguments& arguments, const std::vector<Hop>& hops, PathKind kind,
-                                 Hop& missing);
+                                 bool in_ring, Hop& missing);
 
 // Shares in percent with which paths end together, as far as whole units of 5% allow: each unit goes to the path that
 // ends first with it, so that the last one ends as early as it can. Where a path would have none, units are of 1%, and

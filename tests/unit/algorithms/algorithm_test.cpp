@@ -148,12 +148,12 @@ TEST_P(EveryAlgorithm, RefusesLinksThatAreNone) {
 TEST_P(EveryAlgorithm, RefusesPathsThatAreNone) {
   AlgorithmArguments arguments = legal();
   const RankPath wrong[] = {
-      {0, 4, PathKind::kDirect, -1, 25},  {-1, 2, PathKind::kHost, -1, 25}, {1, 1, PathKind::kHost, -1, 25},
-      {0, 1, PathKind::kDirect, 2, 25},   {0, 1, PathKind::kRelay, -1, 25}, {0, 1, PathKind::kRelay, 1, 25},
-      {0, 1, PathKind::kRelay, 4, 25},    {0, 1, PathKind::kNet, -1, 25},   {0, 1, PathKind::kDirect, -1, 0},
-      {0, 1, PathKind::kDirect, -1, -2.5}};
+      {0, 4, PathKind::kDirect, -1, 25, 25}, {-1, 2, PathKind::kHost, -1, 25, 25}, {1, 1, PathKind::kHost, -1, 25, 25},
+      {0, 1, PathKind::kDirect, 2, 25, 25},  {0, 1, PathKind::kRelay, -1, 25, 25}, {0, 1, PathKind::kRelay, 1, 25, 25},
+      {0, 1, PathKind::kRelay, 4, 25, 25},   {0, 1, PathKind::kNet, -1, 25, 25},   {0, 1, PathKind::kDirect, -1, 25, 0},
+      {0, 1, PathKind::kDirect, -1, 25, 50}, {0, 1, PathKind::kHost, -1, -2, -2}};
   for (const RankPath& path : wrong) {
-    arguments.paths = {path};
+    arguments.paths = {{path}};
     expect_refused(arguments, "is not as it should be");
   }
 }
