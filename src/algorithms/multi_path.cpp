@@ -39,7 +39,8 @@ namespace {
 // When: large messages where the paths of all hops are apart: two GPUs on NVLink, whose CPU is joined as well.
 // parts: of each share, so that one is stored in host memory while the one before it is read there (TEM-07, TEM-08).
 // shares: by default all paths end together: in proportion to bandwidth, less what a path needs to fill (TEM-09). That
-//   is the closed form of two paths (model/closed_forms/temucin.hpp) for long messages.
+//   is the closed form of two paths (model/closed_forms/temucin.hpp) for long messages. Where paths are not known, a
+//   quarter goes through the host.
 //
 // Another way is to let each step of a collective wait for all shares of its message, as UCX does below MPI. Then the
 // slowest path holds up the others in every step, and each step begins with an empty pipeline.
@@ -284,19 +285,24 @@ std::vector<Lane> lanes_of(const AlgorithmArguments& arguments) {
   return lanes;
 }
 
+std::vector<PathShare> shares_for(const AlgorithmArguments& arguments) {
+  if (arguments.ranks == 1) return {{PathKind::kDirect, 1}};
+  if (!arguments.paths) return {{PathKind::kDirect, 3}, {PathKind::kHost, 1}};  // TEM-09: a quarter or more on Mist
+  const std::vector<HopPaths> paths = useful_paths(arguments);
+  if (paths.empty()) {
+    refuse(multi_path(), "there is no second path apart from the direct one between all ranks that send to each other",
+           "; multi_path is for ranks that have one, such as GPUs on NVLink whose CPU is joined as well");
+  }
+  return best_shares(arguments, paths);
+}
+
 Plan make_multi_path(const AlgorithmArguments& given) {
   check_arguments(multi_path(), given);
   check_one_node(multi_path(), given);
   AlgorithmArguments arguments = given;
   check_shares(arguments);
   if (arguments.shares.empty()) {
-    std::vector<HopPaths> paths = useful_paths(arguments);
-    if (arguments.ranks == 1) paths = {HopPaths{.gbps = 1}};
-    if (paths.empty()) {
-      refuse(multi_path(), "no second path apart from the direct one is known between all ranks that send to each ",
-             "other; name shares to try it all the same: multi_path(direct: 80, host: 20)");
-    }
-    arguments.shares = best_shares(arguments, paths);
+    arguments.shares = shares_for(arguments);
   }
   return AlongPaths(arguments, lanes_of(arguments)).make();
 }
@@ -309,6 +315,14 @@ std::vector<std::vector<HopPaths>> choices_of(const std::vector<HopPaths>& paths
   return choices;
 }
 
+// Paths cost queues, chunks and signals, so those that add less than an eighth to the direct one are not tried.
+bool is_worth_it(const std::vector<PathShare>& shares) {
+  constexpr int kLeastPercent = 11;  // 11 to 89
+  int others = 0;
+  for (const PathShare& it : shares) others += it.kind == PathKind::kDirect ? 0 : it.share;
+  return others >= kLeastPercent && others < 100;
+}
+
 std::vector<AlgorithmArguments> multi_path_candidates(const AlgorithmArguments& machine) {
   if (machine.access == Access::kZeroCopy) return {};
   const std::vector<HopPaths> paths = useful_paths(machine);
@@ -319,7 +333,8 @@ std::vector<AlgorithmArguments> multi_path_candidates(const AlgorithmArguments& 
   for (const std::vector<HopPaths>& choice : choices) {
     for (AlgorithmArguments& it : with_parts(machine, parts)) {
       if (machine.shares.empty()) it.shares = best_shares(it, choice);
-      if (it.shares.size() > 1 && std::find(all.begin(), all.end(), it) == all.end()) all.push_back(std::move(it));
+      const bool is_tried = !machine.shares.empty() || is_worth_it(it.shares);
+      if (is_tried && std::find(all.begin(), all.end(), it) == all.end()) all.push_back(std::move(it));
     }
   }
   return all;

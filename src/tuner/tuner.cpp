@@ -9,6 +9,17 @@
 #include "tuner/rules.hpp"
 
 namespace plait {
+namespace {
+
+// Predicted times that differ by less may be the other way round.
+constexpr double kSurelyLess = 1.1;
+
+bool goes_over_more_paths(const Candidate& it) {
+  const std::vector<PathShare>& shares = it.choice.arguments.shares;
+  return std::any_of(shares.begin(), shares.end(), [](const PathShare& of) { return of.kind != PathKind::kDirect; });
+}
+
+}  // namespace
 
 std::string PlanChoice::text() const {
   if (given != 0) return algorithm;
@@ -134,6 +145,31 @@ const MeasuredRule* Tuner::measured_rule(const Query& query) const {
   return first_match(machine_.profile->algorithms, subject_of(machine_, query));
 }
 
+// Whether there are paths that plans which were measured elsewhere may not know of.
+bool Tuner::has_paths_to_add() const {
+  if (measured_elsewhere_.empty() || !machine_.base.paths) return false;
+  const std::vector<RankPath>& paths = *machine_.base.paths;
+  return std::any_of(paths.begin(), paths.end(), [&](const RankPath& it) {
+    return it.kind == PathKind::kRelay || (it.kind == PathKind::kHost && limits_.host_memory);
+  });
+}
+
+// No plan over direct paths alone can be as fast as that: links, at their usual efficiency, do not allow it.
+const Candidate* Tuner::better_than_guess(const Query& query, const PlanChoice& guess) {
+  if (!has_paths_to_add()) return nullptr;
+  const Candidate& best = cheapest(query);
+  if (!goes_over_more_paths(best)) return nullptr;
+  Choice guessed;
+  guessed.plan = guess;
+  double least = costed(guessed).bound_seconds_per_byte;
+  for (const Candidate& it : find(query.collective, query.root).all) {
+    if (!goes_over_more_paths(it)) least = std::min(least, it.bound_seconds_per_byte);
+  }
+  const auto bytes = static_cast<double>(query.bytes);
+  const double least_seconds = least * bytes / machine_.profile->costs.link_efficiency;
+  return best.cost.seconds(bytes) * kSurelyLess < least_seconds ? &best : nullptr;
+}
+
 Choice Tuner::choose(const Query& query) {
   if (query.knows_own_blocks_only) {
     Choice choice;
@@ -144,9 +180,14 @@ Choice Tuner::choose(const Query& query) {
   const AlgorithmOverrides::Entry* const forced =
       query.plan != 0 ? nullptr : overrides_.find(query.collective, query.bytes);
   Choice choice;
-  std::optional<Protocol> protocol;
-  if (query.only_simple) protocol = Protocol::kSimple;
-  int threads = 0;
+  LaunchWish wish;
+  if (query.only_simple) wish.protocol = Protocol::kSimple;
+  const auto by_model = [&](const Candidate& best) {
+    choice.plan = best.choice;
+    choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
+                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
+    wish.protocol = best.protocol;
+  };
   if (query.plan != 0) {
     choice.plan = made_of(given(query.plan));
   } else if (forced != nullptr && !forced->spec.zero_copy) {
@@ -154,16 +195,17 @@ Choice Tuner::choose(const Query& query) {
     choice.is_forced = true;
   } else if (const MeasuredRule* rule = measured_rule(query)) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
-    choice.is_measured = true;
-    threads = rule->threads;
+    if (const Candidate* better = better_than_guess(query, choice.plan)) {
+      by_model(*better);
+      wish.follows_rules = false;
+    } else {
+      choice.is_measured = true;
+      wish.threads = rule->threads;
+    }
   } else {
-    const Candidate& best = cheapest(query);
-    choice.plan = best.choice;
-    choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
-                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
-    protocol = best.protocol;
+    by_model(cheapest(query));
   }
-  if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
+  if (machine_.gpus) launch_on_gpus(choice, query, forced, wish);
   if (choice.is_measured || (choice.zero_copy && !choice.insists_on_zero_copy)) {
     choice.measured_elsewhere = measured_elsewhere_;
   }
@@ -172,7 +214,7 @@ Choice Tuner::choose(const Query& query) {
 
 void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
                            const LaunchWish& wish) {
-  choice.zero_copy = zero_copy(query, forced);
+  if (wish.follows_rules) choice.zero_copy = zero_copy(query, forced);
   choice.insists_on_zero_copy = choice.zero_copy && (forced != nullptr || query.plan != 0);
   const bool is_free = query.plan == 0 && (forced == nullptr || forced->spec.zero_copy);
   // Flags inside the data need one queue, so whoever insists on them gets it.
@@ -189,7 +231,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
     if (is_free && choice.launch.protocol == Protocol::kSimple) launches.add_host_part(choice.launch, choice.zero_copy);
     choice.launch = launches.fit(choice.launch, plan);
     const MeasuredRule* const rule = first_match(machine_.profile->endings, subject_of(machine_, query));
-    if (is_free && rule != nullptr && choice.plan.arguments.parts != 1) {
+    if (is_free && wish.follows_rules && rule != nullptr && choice.plan.arguments.parts != 1) {
       choice.ending = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
     }
   }
