@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "algorithms/level.hpp"
 #include "plan/builder.hpp"
 #include "plan/plan.hpp"
+#include "topology/paths.hpp"
 
 namespace plait {
 
@@ -18,6 +20,25 @@ struct DeviceLink {
   double gbps = 0;   // 10^9 bytes/s in each direction
 
   friend bool operator==(const DeviceLink&, const DeviceLink&) = default;
+};
+
+// A path from one rank to another of its node that shares no link with the direct one (TEM-03), or that one itself.
+struct RankPath {
+  int from = 0, to = 0;
+  PathKind kind = PathKind::kDirect;  // kDirect, kHost or kRelay
+  int via = -1;                       // kRelay: the rank whose device passes data on; else -1
+  double gbps = 0;                    // 10^9 bytes/s
+  double ring_gbps = 0;               // while all ranks send to the next one by such paths, which may share links
+
+  friend bool operator==(const RankPath&, const RankPath&) = default;
+};
+
+// A path, and how much of every message goes over it.
+struct PathShare {
+  PathKind kind = PathKind::kDirect;
+  int share = 1;  // of the sum of all shares
+
+  friend bool operator==(const PathShare&, const PathShare&) = default;
 };
 
 // Ranks of which more are not searched for rings and trees, since that takes too long.
@@ -44,6 +65,8 @@ struct AlgorithmArguments {
   // The machine's graph as ranks see it, each pair at most once, in order. Empty: not known, or of no use, as where a
   // switch joins all.
   std::vector<DeviceLink> links = {};
+  // The paths between ranks, where it is known which there are.
+  std::optional<std::vector<RankPath>> paths = {};
   std::vector<int> factors = {};   // hierarchy p1 x p2 x …; empty: derived from groups and nodes
   std::vector<Level> levels = {};  // of a hierarchy, the innermost first
   Direction direction = Direction::kLoad;
@@ -51,6 +74,7 @@ struct AlgorithmArguments {
   int radix = 2;                                      // of a tree: a k-nomial tree has radix k
   int parts = 1;                                      // of the message that are under way at once
   int count = 0;                                      // of rings or trees; 0: as many as links have room for
+  std::vector<PathShare> shares = {};                 // of paths; empty: by their bandwidth
   int most_operations = PlanBuilder::kMaxOperations;  // PlanTooLarge if the plan would have more
   // Keeps the operations of a few ranks that stand for all (plan/fold.hpp). Null: the plan is whole.
   PlanFold* fold = nullptr;
@@ -71,6 +95,7 @@ struct Uses {
   bool engine = false;     // Engine::kCopy, for some zero-copy plans: copy engines can perform them
   bool order = false;
   bool radix = false;
+  bool shares = false;
 };
 
 struct Algorithm {
@@ -83,8 +108,8 @@ struct Algorithm {
   // legal but too large to build.
   Plan (*make)(const AlgorithmArguments&);
   // Returns the few arguments that are worth trying for these ranks on this machine, the most promising first. Each is
-  // `machine` with direction, factors, order, radix, parts, count and, for zero-copy plans on GPUs, the engine filled
-  // in. Never throws. Empty if the algorithm is not for them.
+  // `machine` with direction, factors, order, radix, parts, count, shares and, for zero-copy plans on GPUs, the engine
+  // filled in. Never throws. Empty if the algorithm is not for them.
   std::vector<AlgorithmArguments> (*candidates)(const AlgorithmArguments& machine);
   // No rank touches a block that it neither gives nor gets, so ranks need not know the sizes of others' blocks.
   bool keeps_to_own_blocks = false;

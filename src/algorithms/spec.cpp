@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::array kDirections = {Direction::kLoad, Direction::kStore, Direction::kBoth};
 constexpr std::array kOrders = {Order::kFarFirst, Order::kNearFirst};
+constexpr std::array kPaths = {PathKind::kDirect, PathKind::kHost, PathKind::kRelay};
 constexpr std::array kEngines = {Engine::kSm, Engine::kCopy};  // those that users can name
 
 // The name of an algorithm with its direction in release 0.1.
@@ -77,6 +78,7 @@ class SpecReader {
     add(uses.factors, "factors such as 4x2");
     add(uses.order, "far_first or near_first");
     add(uses.radix, "radix=4");
+    add(uses.shares, "shares of paths such as direct: 80, host: 20 or relay: 20");
     add(uses.parts, "parts=2");
     add(uses.count, "count=2");
     add(uses.zero_copy, "zero_copy");
@@ -106,7 +108,7 @@ class SpecReader {
       if (item == plait::name(order)) return set_order(order);
     }
     if (item == "zero_copy") return set_zero_copy();
-    if (item.find(':') != std::string_view::npos) return add_level(item);
+    if (item.find(':') != std::string_view::npos) return algorithm_->uses.shares ? add_share(item) : add_level(item);
     if (skip(item, "radix=")) return set_radix(number(item, item));
     if (skip(item, "engine=")) return set_engine(item);
     if (skip(item, "parts=") || skip(item, "pipeline ")) return set_parts(number(item, item));
@@ -132,6 +134,17 @@ class SpecReader {
     } catch (const Error& error) {
       fail(error.code(), "algorithm '", text_, "': ", error.what());
     }
+  }
+
+  void add_share(std::string_view item) {
+    const size_t colon = item.find(':');
+    const std::string_view path = trimmed(item.substr(0, colon));
+    const auto kind = std::find_if(kPaths.begin(), kPaths.end(), [&](PathKind it) { return path == plait::name(it); });
+    if (kind == kPaths.end()) refuse("has '", path, "', which is not a path: direct, host or relay");
+    for (const PathShare& it : spec_.shares) {
+      if (it.kind == *kind) refuse("has two shares of ", path);
+    }
+    spec_.shares.push_back({*kind, number(trimmed(item.substr(colon + 1)), item)});
   }
 
   void set_order(Order order) {
@@ -217,6 +230,7 @@ std::string to_text(const AlgorithmSpec& spec) {
   }
   if (spec.order) add(name(*spec.order));
   if (spec.radix > 0) add("radix=", spec.radix);
+  for (const PathShare& it : spec.shares) add(name(it.kind), ": ", it.share);
   if (spec.parts > 0) add("parts=", spec.parts);
   if (spec.count > 0) add("count=", spec.count);
   if (spec.zero_copy) add("zero_copy");
@@ -234,6 +248,7 @@ AlgorithmSpec spec_of(const Algorithm& algorithm, const AlgorithmArguments& argu
   if (arguments.radix != AlgorithmArguments().radix) spec.radix = arguments.radix;
   if (arguments.parts != 1) spec.parts = arguments.parts;
   spec.count = arguments.count;
+  spec.shares = arguments.shares;
   spec.zero_copy = arguments.access == Access::kZeroCopy;
   if (takes_copy_engines(algorithm, arguments) && arguments.engine != Engine::kCpu) spec.engine = arguments.engine;
   return spec;
@@ -247,6 +262,7 @@ AlgorithmArguments apply(const AlgorithmSpec& spec, AlgorithmArguments machine) 
   if (spec.radix > 0) machine.radix = spec.radix;
   if (spec.parts > 0) machine.parts = spec.parts;
   if (spec.count > 0) machine.count = spec.count;
+  if (!spec.shares.empty()) machine.shares = spec.shares;
   if (spec.zero_copy) machine.access = Access::kZeroCopy;
   if (spec.engine) machine.engine = *spec.engine;
   return machine;

@@ -10,17 +10,19 @@
 
 namespace plait {
 
-// "rabenseifner(4x2x2, near_first)", "hierarchical(node: flat, all: ring)", "flat(load, zero_copy, engine=copy)".
+// "rabenseifner(4x2x2, near_first)", "hierarchical(node: flat, all: ring)", "flat(load, zero_copy, engine=copy)",
+// "multi_path(direct: 80, host: 20, parts=4)".
 struct AlgorithmSpec {
   std::string name;
   std::optional<Direction> direction = {};  // empty: not given
   std::vector<int> factors = {};            // empty: not given
   std::vector<Level> levels = {};           // empty: not given
   std::optional<Order> order = {};
-  int radix = 0;           // 0: not given
-  int parts = 0;           // 0: not given
-  int count = 0;           // of rings or trees; 0: not given
-  bool zero_copy = false;  // Access::kZeroCopy
+  int radix = 0;                       // 0: not given
+  int parts = 0;                       // 0: not given
+  int count = 0;                       // of rings or trees; 0: not given
+  std::vector<PathShare> shares = {};  // empty: not given
+  bool zero_copy = false;              // Access::kZeroCopy
   std::optional<Engine> engine = {};
 
   friend bool operator==(const AlgorithmSpec&, const AlgorithmSpec&) = default;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "model/rank_links.hpp"
+#include "model/rank_paths.hpp"
 #include "topology/paths.hpp"
 
 namespace plait {
@@ -182,6 +183,7 @@ AlgorithmArguments arguments_for(const Topology& topology, const Placement& plac
   }
   std::sort(arguments.groups.begin(), arguments.groups.end());
   arguments.links = links_between_ranks(topology, placement);
+  arguments.paths = paths_between_ranks(topology, placement);
   return arguments;
 }
 

@@ -24,7 +24,7 @@ Placement place_ranks(const Topology& topology, int ranks);
 
 // The arguments that algorithms take from the machine: ranks, engine (sm for GPUs, cpu for CPUs), the node of each
 // rank, groups that NVLink joins as lists of ranks, lowest first (NVG-34), where ranks of one GPU are of one group, and
-// the links between ranks (rank_links.hpp). The access is staged, which works everywhere.
+// links and paths between ranks (rank_links.hpp, rank_paths.hpp). The access is staged, which works everywhere.
 //
 // In a plan, a node is where load, store and signals reach. So nodes whose GPUs an NVSwitch outside joins to one group
 // (GB200 NVL72) count as one, the lowest of them. Host memory of another of these nodes is still out of reach:

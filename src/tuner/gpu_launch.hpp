@@ -12,6 +12,7 @@ namespace plait {
 struct LaunchWish {
   std::optional<Protocol> protocol = {};  // that the model found cheapest
   int threads = 0;                        // of a channel with Simple; 0: as the plan suggests
+  bool follows_rules = true;              // of the profile for zero-copy plans and last slices
 };
 
 class GpuLaunch {

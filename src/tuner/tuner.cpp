@@ -9,6 +9,17 @@
 #include "tuner/rules.hpp"
 
 namespace plait {
+namespace {
+
+// Predicted times that differ by less may be the other way round.
+constexpr double kSurelyLess = 1.1;
+
+bool goes_over_more_paths(const Candidate& it) {
+  const std::vector<PathShare>& shares = it.choice.arguments.shares;
+  return std::any_of(shares.begin(), shares.end(), [](const PathShare& of) { return of.kind != PathKind::kDirect; });
+}
+
+}  // namespace
 
 std::string PlanChoice::text() const {
   if (given != 0) return algorithm;
@@ -156,6 +167,31 @@ const MeasuredRule* Tuner::measured_rule(const Query& query) const {
   return first_match(machine_.profile->algorithms, subject_of(machine_, query));
 }
 
+// Whether there are paths that plans which were measured elsewhere may not know of.
+bool Tuner::has_paths_to_add() const {
+  if (measured_elsewhere_.empty() || !machine_.base.paths) return false;
+  const std::vector<RankPath>& paths = *machine_.base.paths;
+  return std::any_of(paths.begin(), paths.end(), [&](const RankPath& it) {
+    return it.kind == PathKind::kRelay || (it.kind == PathKind::kHost && limits_.host_memory);
+  });
+}
+
+// No plan over direct paths alone can be as fast as that: links, at their usual efficiency, do not allow it.
+const Candidate* Tuner::better_than_guess(const Query& query, const PlanChoice& guess) {
+  if (!has_paths_to_add()) return nullptr;
+  const Candidate& best = cheapest(query);
+  if (!goes_over_more_paths(best)) return nullptr;
+  Choice guessed;
+  guessed.plan = guess;
+  double least = costed(guessed).bound_seconds_per_byte;
+  for (const Candidate& it : find(query.collective, query.root).all) {
+    if (!goes_over_more_paths(it)) least = std::min(least, it.bound_seconds_per_byte);
+  }
+  const auto bytes = static_cast<double>(query.bytes);
+  const double least_seconds = least * bytes / machine_.profile->costs.link_efficiency;
+  return best.cost.seconds(bytes) * kSurelyLess < least_seconds ? &best : nullptr;
+}
+
 Choice Tuner::choose(const Query& query) {
   if (query.knows_own_blocks_only) {
     Choice choice;
@@ -166,9 +202,14 @@ Choice Tuner::choose(const Query& query) {
   const AlgorithmOverrides::Entry* const forced =
       query.plan != 0 ? nullptr : overrides_.find(query.collective, query.bytes);
   Choice choice;
-  std::optional<Protocol> protocol;
-  if (query.only_simple) protocol = Protocol::kSimple;
-  int threads = 0;
+  LaunchWish wish;
+  if (query.only_simple) wish.protocol = Protocol::kSimple;
+  const auto by_model = [&](const Candidate& best) {
+    choice.plan = best.choice;
+    choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
+                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
+    wish.protocol = best.protocol;
+  };
   const bool is_free = query.plan == 0 && forced == nullptr;
   const TunedRule* const tuned = is_free ? tuned_rule(query) : nullptr;
   const bool is_tuned_plan = tuned != nullptr && !parse_spec(tuned->choice, query.collective).zero_copy;
@@ -180,19 +221,20 @@ Choice Tuner::choose(const Query& query) {
   } else if (is_tuned_plan) {
     choice.plan = made_of(parse_spec(tuned->choice, query.collective), query, tuned->reason);
     choice.is_measured = true;
-    if (tuned->protocol && !query.only_simple) protocol = parse_protocol(*tuned->protocol);
+    if (tuned->protocol && !query.only_simple) wish.protocol = parse_protocol(*tuned->protocol);
   } else if (const MeasuredRule* rule = measured_rule(query)) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
-    choice.is_measured = true;
-    threads = rule->threads;
+    if (const Candidate* better = tuned == nullptr ? better_than_guess(query, choice.plan) : nullptr) {
+      by_model(*better);
+      wish.follows_rules = false;
+    } else {
+      choice.is_measured = true;
+      wish.threads = rule->threads;
+    }
   } else {
-    const Candidate& best = cheapest(query);
-    choice.plan = best.choice;
-    choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
-                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
-    protocol = best.protocol;
+    by_model(cheapest(query));
   }
-  if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
+  if (machine_.gpus) launch_on_gpus(choice, query, forced, wish);
   choice.is_tuned = tuned != nullptr && (is_tuned_plan || choice.zero_copy);
   if (choice.is_tuned) return choice;
   if (choice.is_measured || (choice.zero_copy && !choice.insists_on_zero_copy)) {
@@ -203,7 +245,7 @@ Choice Tuner::choose(const Query& query) {
 
 void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOverrides::Entry* forced,
                            const LaunchWish& wish) {
-  choice.zero_copy = zero_copy(query, forced);
+  if (wish.follows_rules) choice.zero_copy = zero_copy(query, forced);
   choice.insists_on_zero_copy = choice.zero_copy && (forced != nullptr || query.plan != 0);
   const bool is_free = query.plan == 0 && (forced == nullptr || forced->spec.zero_copy);
   // Flags inside the data need one queue, so whoever insists on them gets it.
@@ -220,7 +262,7 @@ void Tuner::launch_on_gpus(Choice& choice, const Query& query, const AlgorithmOv
     if (is_free && choice.launch.protocol == Protocol::kSimple) launches.add_host_part(choice.launch, choice.zero_copy);
     choice.launch = launches.fit(choice.launch, plan);
     const MeasuredRule* const rule = first_match(machine_.profile->endings, subject_of(machine_, query));
-    if (is_free && rule != nullptr && choice.plan.arguments.parts != 1) {
+    if (is_free && wish.follows_rules && rule != nullptr && choice.plan.arguments.parts != 1) {
       choice.ending = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
     }
   }

@@ -2,7 +2,8 @@
 //
 // The first of these decides: the plan that the call names, the algorithm on which the user insists, what `plait tune`
 // measured for these very ranks, a measured table of the machine's profile, the candidate that the model finds
-// cheapest. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
+// cheapest. A table that was measured on other machines gives way to a plan over more paths where direct ones alone do
+// not allow as much. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
 #pragma once
 
 #include <map>
@@ -80,6 +81,9 @@ class Tuner {
   const TunedTable* tuned_table(Collective collective) const;
   // The row of the profile that chooses the algorithm; null where there is none for so many ranks.
   const MeasuredRule* measured_rule(const Query& query) const;
+  bool has_paths_to_add() const;
+  // The candidate over more paths than a guess from elsewhere, if it is better; else null.
+  const Candidate* better_than_guess(const Query& query, const PlanChoice& guess);
 
   const RankMachine machine_;
   const PlanLimits limits_;

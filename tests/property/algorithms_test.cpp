@@ -95,6 +95,38 @@ std::vector<DeviceLink> random_links(Random& random, int ranks) {
   return links;
 }
 
+// Paths of some kinds between all ranks, relays by up to two ranks; or, seldom, one path less.
+std::vector<RankPath> random_paths(Random& random, int ranks) {
+  const bool host = coin(random), relay = coin(random);
+  const auto path = [&](int from, int to, PathKind kind, int via = -1) {
+    const double gbps = static_cast<double>(pick(random, 1, 20) * 5);
+    return RankPath{from, to, kind, via, gbps, gbps / pick(random, 1, 2)};
+  };
+  std::vector<RankPath> paths;
+  for (int from = 0; from < ranks; ++from) {
+    for (int d = 1; d < ranks; ++d) {
+      const int to = (from + d) % ranks;
+      paths.push_back(path(from, to, PathKind::kDirect));
+      if (host) paths.push_back(path(from, to, PathKind::kHost));
+      for (int i = 0; i < 2 && relay; ++i) {
+        const int via = pick(random, 0, ranks - 1);
+        if (via != from && via != to) paths.push_back(path(from, to, PathKind::kRelay, via));
+      }
+    }
+  }
+  if (!paths.empty() && pick(random, 0, 9) == 0) paths.erase(paths.begin() + pick(random, 0, ranks - 2));
+  return paths;
+}
+
+std::vector<PathShare> random_shares(Random& random) {
+  std::vector<PathShare> shares;
+  for (const PathKind kind : {PathKind::kDirect, PathKind::kHost, PathKind::kRelay}) {
+    if (coin(random)) shares.push_back({kind, pick(random, 1, 9)});
+  }
+  std::shuffle(shares.begin(), shares.end(), random);
+  return shares;
+}
+
 template <class Element>
 Element any_of(Random& random, const std::vector<Element>& from) {
   return from[pick(random, 0, static_cast<int>(from.size()) - 1)];
@@ -162,6 +194,8 @@ AlgorithmArguments drawn_arguments(Random& random, const Algorithm& algorithm, C
   if (uses.count && coin(random)) arguments.count = pick(random, 1, 6);
   if (uses.order && coin(random)) arguments.order = Order::kNearFirst;
   if (uses.radix && coin(random)) arguments.radix = pick(random, 2, 9);
+  if (coin(random)) arguments.paths = random_paths(random, arguments.ranks);
+  if (uses.shares && coin(random)) arguments.shares = random_shares(random);
   return arguments;
 }
 
@@ -185,7 +219,10 @@ std::string describe(const Algorithm& algorithm, const AlgorithmArguments& a) {
   std::string groups, links;
   for (const auto& group : a.groups) groups += list(group);
   for (const DeviceLink& it : a.links) links += join("{", it.a, ",", it.b, ",", it.gbps, "}");
+  for (const RankPath& it : a.paths ? *a.paths : std::vector<RankPath>())
+    links += join("{", it.from, ">", it.to, " by ", it.via, ",", it.gbps, "}");
   std::string levels;
+  for (const PathShare& it : a.shares) levels += join(name(it.kind), ": ", it.share, " ");
   for (const Level& level : a.levels) levels += join(levels.empty() ? "" : ", ", to_text(level));
   return join(algorithm.name, " ", levels, " ", name(a.collective), " p=", a.ranks, " root=", a.root, " ",
               name(a.engine), " ", name(a.access), " nodes=", list(a.node_of), " groups=", groups,
@@ -270,6 +307,7 @@ void expect_same_plan_by_its_name(const Plan& plan, const AlgorithmArguments& ar
   machine.order = Order::kFarFirst;
   machine.radix = 2;
   machine.factors.clear();
+  machine.shares.clear();
   machine.levels.clear();
   if (machine.engine == Engine::kCopy) machine.engine = Engine::kSm;
   EXPECT_EQ(make_plan(plan.algorithm, machine), plan);
@@ -325,7 +363,8 @@ TEST_P(EveryAlgorithm, RandomArguments) {
   }
 }
 
-// One node, nodes of four, groups, and two groups; all but the nodes with links in a circle and across it.
+// One node, nodes of four, groups, and two groups; all but the nodes with links in a circle and across it, and with
+// paths through host memory and by way of another rank.
 std::vector<AlgorithmArguments> machines_of(int ranks) {
   AlgorithmArguments near, far;
   near.ranks = far.ranks = ranks;
@@ -335,6 +374,15 @@ std::vector<AlgorithmArguments> machines_of(int ranks) {
   for (int a = 0; a < ranks && ranks <= kMostLinkedRanks; ++a) {
     for (int b = a + 1; b < ranks; ++b) {
       if (b == a + 1 || b == a + ranks - 1 || b == a + ranks / 2) near.links.push_back({a, b, 25});
+    }
+  }
+  if (ranks <= kMostLinkedRanks) near.paths.emplace();
+  for (int from = 0; from < ranks && near.paths; ++from) {
+    for (int d = 1; d < ranks; ++d) {
+      const int to = (from + d) % ranks, via = (to + 1) % ranks;
+      near.paths->push_back({from, to, PathKind::kDirect, -1, 50, 50});
+      near.paths->push_back({from, to, PathKind::kHost, -1, 15, 15});
+      if (via != from) near.paths->push_back({from, to, PathKind::kRelay, via, 50, 50});
     }
   }
   AlgorithmArguments grouped = near;

@@ -73,6 +73,7 @@ inline std::string form_of(const Algorithm& algorithm, const AlgorithmArguments&
   spec.radix = 0;
   spec.parts = 0;
   spec.count = 0;
+  spec.shares.clear();
   spec.engine.reset();
   spec.zero_copy = spec.zero_copy && algorithm.name == "flat";
   return to_text(spec);
@@ -227,6 +228,20 @@ inline std::vector<Level> levels_of_plan(const Plan& plan) {
   return parse_spec(plan.algorithm, plan.collective).levels;
 }
 
+// The part of a message that goes by way of other ranks: so many of the units that all shares are.
+struct Relayed {
+  int64_t units = 0, of = 0;
+};
+
+inline Relayed relayed_in(const Plan& plan) {
+  Relayed relayed;
+  for (const PathShare& it : parse_spec(plan.algorithm, plan.collective).shares) {
+    relayed.units += it.kind == PathKind::kRelay ? it.share : 0;
+    relayed.of += it.share;
+  }
+  return relayed;
+}
+
 struct Steps {
   int count = 0;
   bool exact = true;  // else the most
@@ -291,6 +306,12 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     return {(a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1), false};
   if (algorithm.starts_with("two_phase(")) return {3, false};
   if (algorithm == "max_flow") return {p + a.parts - 2, false};
+  if (algorithm == "multi_path") {
+    const bool is_star = a.collective == Collective::kGather || a.collective == Collective::kScatter;
+    const int hops = is_star ? 1 : (a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1);
+    const bool relays = relayed_in(plan).units > 0;
+    return {relays ? 2 * hops : hops, !relays};
+  }
   if (algorithm.starts_with("binomial(")) {
     if (on_one_node(a)) return {digits_below(p, a.radix) + peer};
     AlgorithmArguments by_node = a;
@@ -396,6 +417,13 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   }
   if (algorithm == "rings" || algorithm.starts_with("spanning_trees(") || algorithm.starts_with("two_phase(")) {
     return (a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1) * plan.chunk_count();
+  }
+  if (algorithm == "multi_path") {
+    const bool is_star = a.collective == Collective::kGather || a.collective == Collective::kScatter;
+    const int64_t hops = (a.collective == Collective::kAllReduce ? 2 : 1) * (p - 1);
+    const int64_t chunks = is_star ? plan.chunks_per_block : plan.chunk_count();
+    const Relayed relayed = relayed_in(plan);
+    return hops * (chunks + chunks * relayed.units / relayed.of);
   }
   if (algorithm == "flat(load, zero_copy)") {
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;

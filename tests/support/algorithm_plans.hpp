@@ -24,6 +24,14 @@ inline std::vector<DeviceLink> links_of_all(int ranks) {
   return links;
 }
 
+// Shares of all paths that ranks of a machine may have of which nothing is known. GPUs run no plan with host memory.
+inline std::vector<PathShare> shares_of_paths(const AlgorithmArguments& machine) {
+  std::vector<PathShare> shares = {{PathKind::kDirect, 3}};
+  if (machine.engine == Engine::kCpu) shares.push_back({PathKind::kHost, 2});
+  if (machine.ranks > 2) shares.push_back({PathKind::kRelay, 1});
+  return shares;
+}
+
 // Whether the arguments are legal. If not, the algorithm has to say that they are invalid.
 inline bool is_taken(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   try {
@@ -44,6 +52,7 @@ inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, cons
       AlgorithmArguments form = machine;
       form.direction = direction;
       form.parts = count;
+      if (algorithm.uses.shares && !machine.paths) form.shares = shares_of_paths(machine);
       if (is_taken(algorithm, form)) forms.push_back(form);
     }
   }

@@ -21,7 +21,8 @@ def add_plan_options(parser: argparse.ArgumentParser, *, needs_collective: bool)
         "--algorithm",
         type=usage.name,
         metavar="NAME",
-        help="one of `plait plan --list`, also as hierarchical_ring(4x2, parts=2) (default: what a communicator runs)",
+        help="one of `plait plan --list`, also as hierarchical_ring(4x2, parts=2) or "
+        "multi_path(direct: 80, host: 20) (default: what a communicator runs)",
     )
     add_machine_options(parser)
     add_profile_option(parser)

@@ -48,6 +48,7 @@ void check_uses(const Algorithm& algorithm, const AlgorithmArguments& arguments)
   if (arguments.radix != AlgorithmArguments().radix && !uses.radix) {
     refuse(algorithm, "has no radix", why, ", and ", arguments.radix, " is asked for; leave it out");
   }
+  if (!arguments.shares.empty() && !uses.shares) refuse(algorithm, "has no shares of paths", why, "; leave them out");
   if (arguments.access == Access::kZeroCopy && !uses.zero_copy) {
     refuse(algorithm, "has no zero-copy plan", why, "; it takes access ", name(Access::kStaged));
   }
@@ -83,6 +84,22 @@ void check_links(const Algorithm& algorithm, const AlgorithmArguments& arguments
   }
 }
 
+void check_paths(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  const auto is_rank = [&](int rank) { return 0 <= rank && rank < arguments.ranks; };
+  if (!arguments.paths) return;
+  for (const RankPath& it : *arguments.paths) {
+    const bool relays = it.kind == PathKind::kRelay;
+    const bool is_pair = is_rank(it.from) && is_rank(it.to) && it.from != it.to && it.kind != PathKind::kNet;
+    const bool is_by_third = is_rank(it.via) && it.via != it.from && it.via != it.to;
+    if (is_pair && is_by_third == relays && it.ring_gbps > 0 && it.ring_gbps <= it.gbps && !std::isinf(it.gbps))
+      continue;
+    refuse(algorithm, "the ", name(it.kind), " path from rank ", it.from, " to rank ", it.to, " by rank ", it.via,
+           " with ", it.gbps, " GB/s, ", it.ring_gbps,
+           " in a ring, is not as it should be; paths join two of the ranks 0..", arguments.ranks - 1,
+           " with some bandwidth, a relay by a third one");
+  }
+}
+
 }  // namespace
 
 void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
@@ -104,6 +121,7 @@ void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& argum
   }
   if (!arguments.groups.empty()) check_groups(algorithm, arguments);
   check_links(algorithm, arguments);
+  check_paths(algorithm, arguments);
 }
 
 bool on_one_node(const AlgorithmArguments& arguments) {

@@ -1,10 +1,18 @@
 // Moves chunks between ranks.
 #include "algorithms/steps/carrier.hpp"
 
+#include <utility>
+
 namespace plait {
 
-Carrier::Carrier(PlanBuilder& builder, const std::vector<int>& node_of)
-    : builder_(builder), node_of_(node_of), net_queues_(builder.rank_count()) {}
+Carrier::Carrier(PlanBuilder& builder, const std::vector<int>& node_of, Detour detour)
+    : builder_(builder), node_of_(node_of), detour_(std::move(detour)), net_queues_(builder.rank_count()) {}
+
+QueueId Carrier::relay_queue(int rank, int from, int to) {
+  const auto [at, is_new] = relay_queues_.try_emplace({from, to}, QueueId{});
+  if (is_new) at->second = builder_.add_queue(rank, detour_.engine);
+  return at->second;
+}
 
 QueueId Carrier::out_queue(int rank) {
   auto& queue = net_queues_[rank].out;
@@ -32,14 +40,28 @@ Arrival Carrier::send(QueueId from, Place source, QueueId to, Place landing, Chu
   return {landing, announce(to)};
 }
 
+Place Carrier::take_landing(int from, int to, int count) {
+  const bool by_host = detour_.kind == PathKind::kHost && together(from, to);
+  return by_host ? builder_.take_host(from, count) : builder_.take_scratch(to, count);
+}
+
+Arrival Carrier::store(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
+                       Place landing, ChunkRange range) {
+  const auto via = detour_.via.find({from.rank, to.rank});
+  const bool relays = via != detour_.via.end();
+  std::vector<Place> destinations = {relays ? builder_.take_scratch(via->second, range.count) : landing};
+  destinations.insert(destinations.end(), kept.begin(), kept.end());
+  builder_.reduce(from, destinations, sources, range.first, range.count);
+  if (!relays) return {landing, builder_.signal(from, to)};
+  const QueueId relay = relay_queue(via->second, from.rank, to.rank);
+  builder_.wait(builder_.signal(from, relay));
+  builder_.copy(relay, landing, destinations[0], range.first, range.count);
+  return {landing, builder_.signal(relay, to)};
+}
+
 Arrival Carrier::push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
                       Place landing, ChunkRange range) {
-  if (together(from.rank, to.rank)) {
-    std::vector<Place> destinations = {landing};
-    destinations.insert(destinations.end(), kept.begin(), kept.end());
-    builder_.reduce(from, destinations, sources, range.first, range.count);
-    return {landing, builder_.signal(from, to)};
-  }
+  if (together(from.rank, to.rank)) return store(from, sources, kept, to, landing, range);
   // Send it at once, if possible, so that what is kept is stored while it travels. An input cannot go at once if
   // something is kept: the store to the output may be a store to the same memory.
   if (sources.size() == 1 && (kept.empty() || sources[0].buffer != Buffer::kInput)) {

@@ -1,10 +1,13 @@
 // Moves chunks between ranks: by load, store and signal within a node, by messages between nodes.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/builder.hpp"
+#include "topology/paths.hpp"
 
 namespace plait {
 
@@ -14,18 +17,28 @@ struct Arrival {
   SignalId signal;
 };
 
+// The way of data within a node where it does not go straight into the receiver's memory.
+struct Detour {
+  PathKind kind = PathKind::kDirect;            // kHost: by way of host memory next to the sender
+  std::map<std::pair<int, int>, int> via = {};  // kRelay, of [sender, receiver]: the rank through whose scratch it goes
+  Engine engine = Engine::kCpu;                 // of queues that relay
+};
+
 // Between nodes a rank gets two network queues, one that sends and one that receives. With a single queue, if
 // transports wait for the receiver, the ranks of a ring would run one after the other. Every message is added to both
 // sides at once, so the order in which algorithms make messages is an order in which they can happen.
 class Carrier {
  public:
   // Both arguments must outlive the carrier. An empty `node_of` means one node.
-  Carrier(PlanBuilder& builder, const std::vector<int>& node_of);
+  Carrier(PlanBuilder& builder, const std::vector<int>& node_of, Detour detour = {});
 
   // True if the two ranks are on one node: one can load, store and signal to the other.
   bool together(int a, int b) const { return node_of_.empty() || node_of_[a] == node_of_[b]; }
 
-  // `from` combines the sources, and stores the result at `landing`, a place of the rank of `to`, and at `kept`, places
+  // Takes a landing place for push(): neighbouring slots at the receiver or, by way of host memory, at the sender.
+  Place take_landing(int from, int to, int count);
+
+  // `from` combines the sources, and stores the result at `landing`, a place that `to` can read, and at `kept`, places
   // on its own node. Between nodes the result leaves from the only source, or from the first kept place, which must be
   // the rank's own, or from scratch of its own.
   Arrival push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
@@ -56,14 +69,21 @@ class Carrier {
   struct NetQueues {
     std::optional<QueueId> out, in;
   };
+  // Of data from one rank to another, at the rank that passes it on.
+  QueueId relay_queue(int rank, int from, int to);
   QueueId out_queue(int rank);
   QueueId in_queue(int rank);
+  // Within a node: `from` stores what it combines. By way of another rank, that one stores it at the landing place.
+  Arrival store(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
+                Place landing, ChunkRange range);
   // Sends the message: `from` releases it to the network, and its arrival is announced to `to`.
   Arrival send(QueueId from, Place source, QueueId to, Place landing, ChunkRange range);
 
   PlanBuilder& builder_;
   const std::vector<int>& node_of_;
+  const Detour detour_;
   std::vector<NetQueues> net_queues_;
+  std::map<std::pair<int, int>, QueueId> relay_queues_;  // of [sender, receiver]
 };
 
 }  // namespace plait

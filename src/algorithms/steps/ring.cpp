@@ -14,7 +14,9 @@ RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
   for (int x = 0; x < size(); ++x) {
     const int phases = (shape_.scatters ? 1 : 0) + (shape_.gathers && lands_in_scratch(x) ? 1 : 0);
     const int pieces = std::min(phases * (size() - 1), size());
-    if (pieces > 0) landing_[x] = builder_.take_scratch(shape_.queues[x].rank, pieces * piece_chunks());
+    if (pieces == 0) continue;
+    const int from = shape_.queues[wrap(x - 1, size())].rank;
+    landing_[x] = carrier_.take_landing(from, shape_.queues[x].rank, pieces * piece_chunks());
   }
 }
 
@@ -24,9 +26,14 @@ ChunkRange RingSteps::range(int piece, int part) const {
   return {first + part * shape_.part_chunks, shape_.part_chunks};
 }
 
+QueueId RingSteps::queue(int x, int steps) const {
+  const int all = (size() - 1) * ((shape_.scatters ? 1 : 0) + (shape_.gathers ? 1 : 0));
+  if (steps == all && !shape_.last_queues.empty()) return shape_.last_queues[x];
+  return steps == 0 && !shape_.first_queues.empty() ? shape_.first_queues[x] : shape_.queues[x];
+}
+
 bool RingSteps::lands_in_scratch(int x) const {
-  const int rank = shape_.queues[x].rank;
-  const int previous = shape_.queues[wrap(x - 1, size())].rank;
+  const int rank = shape_.queues[x].rank, previous = shape_.queues[wrap(x - 1, size())].rank;
   // The receiving rank stores a message itself, and it may always store to its own output.
   return !shape_.stores_to_peers && carrier_.together(previous, rank);
 }
@@ -42,7 +49,7 @@ void RingSteps::reduce_scatter(HeldByRank& held) {
         const Place landing =
             slot_after(landing_[next(x)], steps_done_ % size() * piece_chunks() + part * shape_.part_chunks);
         next_arrivals_[next(x)][part] =
-            carrier_.push(shape_.queues[x], sources, {}, shape_.queues[next(x)], landing, it);
+            carrier_.push(queue(x, steps_done_), sources, {}, queue(next(x), steps_done_ + 1), landing, it);
       }
     }
     std::swap(arrivals_, next_arrivals_);
@@ -69,7 +76,7 @@ void RingSteps::settle() {
 
 void RingSteps::store(const HeldByRank& held, const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
-    const QueueId queue = shape_.queues[x];
+    const QueueId queue = this->queue(x, steps_done_);
     for (int part = 0; part < shape_.parts; ++part) {
       const ChunkRange it = range(x, part);
       await(x, part);
@@ -97,11 +104,11 @@ void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
 }
 
 void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sources, const Finish& finish) {
-  const QueueId queue = shape_.queues[x];
+  const QueueId queue = this->queue(x, steps_done_);
   const ChunkRange it = range(wrap(x - step, size()), part);
   const std::vector<Place> kept = beside(sources, places_at(finish.places(queue.rank), it.first));
   if (step < size() - 1) {
-    const QueueId receiver = shape_.queues[next(x)];
+    const QueueId receiver = this->queue(next(x), steps_done_ + 1);
     const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;
     const Place landing =
         lands_in_scratch(next(x)) ? slot_after(landing_[next(x)], slot) : finish.places(receiver.rank)[0].at(it.first);

@@ -20,7 +20,10 @@ class RingSteps {
  public:
   struct Shape {
     std::vector<QueueId> queues;  // in the order of the ring
-    int first_chunk = 0;          // of the message that goes round
+    // They perform the first step, in which a rank only gives, and what follows the last one, in which it only gets.
+    // Empty: the queues themselves.
+    std::vector<QueueId> first_queues = {}, last_queues = {};
+    int first_chunk = 0;  // of the message that goes round
     int part_chunks = 1;
     int parts = 1;  // a piece has parts * part_chunks chunks
     // Where each queue's piece begins. Empty: pieces are neighbours in the order of the queues.
@@ -46,6 +49,8 @@ class RingSteps {
  private:
   int size() const { return static_cast<int>(shape_.queues.size()); }
   int next(int x) const { return (x + 1) % size(); }
+  // The queue that acts after so many steps.
+  QueueId queue(int x, int steps) const;
   int piece_chunks() const { return shape_.parts * shape_.part_chunks; }
   ChunkRange range(int piece, int part) const;
   // Whether the last phase uses scratch to pass pieces to queue x.

@@ -145,6 +145,19 @@ TEST_P(EveryAlgorithm, RefusesLinksThatAreNone) {
   }
 }
 
+TEST_P(EveryAlgorithm, RefusesPathsThatAreNone) {
+  AlgorithmArguments arguments = legal();
+  const RankPath wrong[] = {
+      {0, 4, PathKind::kDirect, -1, 25, 25}, {-1, 2, PathKind::kHost, -1, 25, 25}, {1, 1, PathKind::kHost, -1, 25, 25},
+      {0, 1, PathKind::kDirect, 2, 25, 25},  {0, 1, PathKind::kRelay, -1, 25, 25}, {0, 1, PathKind::kRelay, 1, 25, 25},
+      {0, 1, PathKind::kRelay, 4, 25, 25},   {0, 1, PathKind::kNet, -1, 25, 25},   {0, 1, PathKind::kDirect, -1, 25, 0},
+      {0, 1, PathKind::kDirect, -1, 25, 50}, {0, 1, PathKind::kHost, -1, -2, -2}};
+  for (const RankPath& path : wrong) {
+    arguments.paths = {{path}};
+    expect_refused(arguments, "is not as it should be");
+  }
+}
+
 TEST_P(EveryAlgorithm, RefusesOtherCollectivesAndRoots) {
   for (int i = 0; i < kCollectiveCount; ++i) {
     const Collective collective = static_cast<Collective>(i);
@@ -186,6 +199,9 @@ TEST_P(EveryAlgorithm, RefusesWhatItDoesNotUse) {
     arguments = plain;
     arguments.radix = 3;
     if (!uses.radix || !moves) expect_refused(arguments, "has no radix");
+    arguments = plain;
+    arguments.shares = {{PathKind::kDirect, 1}, {PathKind::kHost, 1}};
+    if (!uses.shares || !moves) expect_refused(arguments, "has no shares");
     arguments = plain;
     arguments.access = Access::kZeroCopy;
     if (!uses.zero_copy || !moves) expect_refused(arguments, "has no zero-copy plan");

@@ -34,6 +34,19 @@ TEST(Spec, ReadsWhatIsGivenAndLeavesTheRestOpen) {
   EXPECT_EQ(canonical("binomial(radix=4,store)", Collective::kReduce), "binomial(store, radix=4)");
 }
 
+TEST(Spec, ReadsSharesOfPaths) {
+  const AlgorithmSpec spec = {.name = "multi_path",
+                              .parts = 4,
+                              .shares = {{PathKind::kDirect, 80}, {PathKind::kHost, 15}, {PathKind::kRelay, 5}}};
+  EXPECT_EQ(parse_spec("multi_path(direct: 80, host:15, parts=4, relay : 5)", Collective::kBroadcast), spec);
+  EXPECT_EQ(to_text(spec), "multi_path(direct: 80, host: 15, relay: 5, parts=4)");
+  expect_refused("multi_path(direct: 80, host: 15, direct: 5)", Collective::kScatter, "two shares of direct");
+  expect_refused("multi_path(net: 80)", Collective::kScatter, "'net', which is not a path");
+  expect_refused("multi_path(direct: 0)", Collective::kScatter, "not a positive number");
+  expect_refused("multi_path(direct: 4.5)", Collective::kScatter, "multi_path takes in parentheses");
+  expect_refused("ring(direct: 80)", Collective::kAllReduce, "only hierarchical takes levels");
+}
+
 TEST(Spec, UnderstandsTheFormsOfRelease01) {
   EXPECT_EQ(canonical("push"), "flat(store)");
   EXPECT_EQ(canonical("push(2)"), "flat(store, parts=2)");

@@ -83,7 +83,7 @@ TEST(Explain, WhatWasMeasuredElsewhere) {
 TEST(Explain, SaysWhatWasNotTried) {
   const std::string text = ExplainedOn("abci", 725).choice(Collective::kAllReduce, 0);
   expect_in("  too large to try: bruck, hierarchical_ring, nvgroup_ring, rabenseifner, ring, ", text);
-  expect_in("  not for this machine: flat, one_shot, rings, spanning_trees, two_phase\n", text);
+  expect_in("  not for this machine: flat, multi_path, one_shot, rings, spanning_trees, two_phase\n", text);
 }
 
 TEST(Explain, ABarrierHasATimeAndNoLinks) {
