@@ -140,6 +140,7 @@ def test_options_reach_the_loops(on_fake_gpus):
         "unalign": 0,
         "check": False,
         "multiplied": False,
+        "blocking": False,
     }
     assert FakeBench.made.calls == [expected | {"in_place": place} for _ in range(3) for place in (False, True)]
     assert FakeBench.made.largest_bytes == 256
@@ -147,6 +148,8 @@ def test_options_reach_the_loops(on_fake_gpus):
     assert FakeBench.made.calls[0]["unalign"] == 3 and FakeBench.made.largest_bytes == 64 + 6
     on_fake_gpus("reduce", "-b", 64, "-e", 64, "-o", "mulsum", "--vs", "nccl")
     assert all(call["multiplied"] for call in FakeBench.made.calls)
+    on_fake_gpus("broadcast", "-b", 64, "-e", 64, "-z", 1)
+    assert all(call["blocking"] for call in FakeBench.made.calls)
     on_fake_gpus("barrier")
     assert FakeBench.made.calls[0]["cycles"] == 5
 
