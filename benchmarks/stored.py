@@ -83,7 +83,7 @@ def kind_of(data: dict[str, Any]) -> str:
     if row["redop"] not in ("sum", "none"):
         parts.append(row["redop"])
     if on_gpus and not config["graph_calls"]:
-        parts.append("launched")
+        parts.append("blocking" if config.get("blocking") else "launched")
     if config.get("unalign_elements"):
         parts.append("unaligned")
     if not is_power_of_two(config["minimum_bytes"]):

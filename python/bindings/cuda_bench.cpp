@@ -32,9 +32,9 @@ class Bench {
   }
   std::vector<std::string> peers() const { return bench_->peers(); }
   std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, int unalign,
-                                   bool in_place, bool check, bool multiplied) {
+                                   bool in_place, bool check, bool multiplied, bool blocking) {
     const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check, multiplied), graph,
-                                     unalign};
+                                     unalign, blocking};
     return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
   }
   std::vector<Measurement> measure_ring_shift(size_t count, nb::handle dtype, int iterations, int warmup, int cycles,
@@ -88,7 +88,7 @@ void bind_cuda_bench(nb::module_& module) {
       .def_prop_ro("libraries", &Bench::peers, "names, Plait's first")
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
            nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
-           "One Measurement a peer.")
+           nb::arg("blocking") = false, "One Measurement a peer.")
       .def("measure_ring_shift", &Bench::measure_ring_shift, nb::arg("count"), nb::arg("dtype"), nb::arg("iterations"),
            nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"),
            nb::arg("check"), "The same for a message from every rank to the next one.")

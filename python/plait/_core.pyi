@@ -622,6 +622,7 @@ class CudaBench:
         in_place: bool,
         check: bool,
         multiplied: bool = False,
+        blocking: bool = False,
     ) -> list[Measurement]: ...
     def measure_ring_shift(
         self,

@@ -341,6 +341,7 @@ int Communicator::device() const { return held(impl_).device ? impl_->device->de
 size_t Communicator::device_bytes() const { return held(impl_).device ? impl_->device->device_bytes() : 0; }
 
 uint64_t Communicator::zero_copy_calls() const { return held(impl_).device ? impl_->device->zero_copy_calls() : 0; }
+uint64_t Communicator::served_calls() const { return held(impl_).device ? impl_->device->served_calls() : 0; }
 size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_->device->mapped_buffers() : 0; }
 
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
@@ -442,9 +443,8 @@ bool Communicator::start_p2p(std::span<const PeerMessage> messages, std::span<vo
   Impl& impl = held(impl_);
   DeviceBackend& device = impl.device_backend();
   check_messages(messages, impl.rank, impl.size);
-  if (std::ranges::find(streams, kBlockingStream) != streams.end()) {
+  if (std::ranges::find(streams, kBlockingStream) != streams.end())
     fail(ErrorCode::kInvalidArgument, "rank ", impl.rank, ": messages on a GPU need a stream; only collectives block");
-  }
   if (impl.device_log.shows()) [[unlikely]]
     impl.device_log.write(messages, &device.tuner());
   return messages.empty() || device.start(messages, streams);

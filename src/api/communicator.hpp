@@ -194,6 +194,8 @@ class Communicator {
 
   // The number of zero-copy calls so far, and of allocations of other processes that are mapped for them now.
   uint64_t zero_copy_calls() const;
+  // How many blocking calls a persistent kernel has performed on this rank's GPU.
+  uint64_t served_calls() const;
   size_t mapped_buffers() const;
 
   // Bytes of shared memory that the whole communicator uses.

@@ -161,6 +161,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   void stop_waiting() override { cuda_.stop_waiting(); }
   int device() const override { return cuda_.memory().device(); }
   uint64_t zero_copy_calls() const override { return cuda_.zero_copy_calls(); }
+  uint64_t served_calls() const override { return cuda_.served_calls(); }
   size_t mapped_buffers() const override { return cuda_.mapped_buffers(); }
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 

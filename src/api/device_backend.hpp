@@ -67,6 +67,7 @@ class DeviceBackend {
   virtual int device() const = 0;
   virtual size_t device_bytes() const = 0;
   virtual uint64_t zero_copy_calls() const = 0;
+  virtual uint64_t served_calls() const { return 0; }
   virtual size_t mapped_buffers() const = 0;
 };
 

@@ -42,6 +42,7 @@ class PlaitOnCuda : public CudaPeerLibrary {
     communicator_.enqueue_p2p(shift.messages(input, output), {&stream, 1});
   }
   bool multiplies() const override { return true; }
+  bool blocks() const override { return true; }
   void enqueue_multiplied(const Call& call, const Scalar& factor, const void* input, void* output,
                           void* stream) override {
     communicator_.enqueue(call, input, output, stream, &factor);
@@ -222,8 +223,9 @@ class Trial {
     Measurement result;
     if (options_.check && task_.is_exact()) {
       result.wrong = wrong_after(kEagerVariant, [&] { enqueue(1); });
-      // Calls over several hosts are in no graph.
-      const GraphExec once = at_.communicator.hosts().are_one() ? capture(1) : nullptr;
+      // Calls over several hosts are in no graph, nor are blocking ones.
+      const bool has_graphs = at_.communicator.hosts().are_one() && !options_.blocking;
+      const GraphExec once = has_graphs ? capture(1) : nullptr;
       result.wrong += wrong_after(kGraphVariant, [&] { once ? replay(once.get()) : enqueue(1); });
     }
     const int warmup = std::max(1, options_.warmup);
@@ -258,7 +260,19 @@ class Trial {
   }
 
   void enqueue(int calls) {
-    for (int i = 0; i < calls; ++i) task_.enqueue(peer_, placed_, at_.stream);
+    for (int i = 0; i < calls; ++i) {
+      if (options_.blocking) {
+        perform();
+      } else {
+        task_.enqueue(peer_, placed_, at_.stream);
+      }
+    }
+  }
+
+  // A blocking call.
+  void perform() {
+    task_.enqueue(peer_, placed_, peer_.blocks() ? static_cast<cudaStream_t>(kBlockingStream) : at_.stream);
+    if (!peer_.blocks()) check_cuda(cudaStreamSynchronize(at_.stream), "waiting for ", task_.text());
   }
 
   void replay(cudaGraphExec_t graph) { check_cuda(cudaGraphLaunch(graph, at_.stream), "replaying a graph"); }
@@ -310,6 +324,7 @@ class Trial {
       task_.fill(variant, at_.host);
       check_cuda(cudaMemcpyAsync(placed_.input, at_.host, bytes, cudaMemcpyHostToDevice, at_.stream), "upload");
     }
+    if (options_.blocking) synchronize();
     run();
     synchronize();
     return count_wrong_over_ranks(variant);
@@ -330,6 +345,7 @@ class Trial {
     synchronize();
     at_.communicator.barrier();
     run_unit();  // ends everywhere at about the same time, and then the clock starts
+    if (options_.blocking) return slowest(at_.communicator, host_seconds_of(units));
     check_cuda(cudaEventRecord(at_.start, at_.stream), "recording an event");
     for (int i = 0; i < units; ++i) run_unit();
     check_cuda(cudaEventRecord(at_.stop, at_.stream), "recording an event");
@@ -337,6 +353,12 @@ class Trial {
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, at_.start, at_.stop), "reading the time");
     return slowest(at_.communicator, milliseconds / 1e3);
+  }
+
+  double host_seconds_of(int units) {
+    const auto before = std::chrono::steady_clock::now();
+    for (int i = 0; i < units; ++i) run_unit();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   }
 
   // Seconds that this thread takes to enqueue one call: the median of some, on the slowest rank.
@@ -391,6 +413,7 @@ std::vector<std::string> CudaBench::peers() const {
 }
 
 std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureOptions& options) {
+  if (options.blocking && options.graph > 0) fail(ErrorCode::kInvalidArgument, "blocking calls are in no graph");
   return open().measure(CallTask(impl_->communicator, call, options), options);
 }
 

@@ -12,8 +12,9 @@
 namespace plait {
 
 struct CudaMeasureOptions : MeasureOptions {
-  int graph = 0;    // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
-  int unalign = 0;  // elements by which buffers begin after what is aligned to everything
+  int graph = 0;          // calls of a CUDA graph that is replayed; 0: calls are enqueued one by one
+  int unalign = 0;        // elements by which buffers begin after what is aligned to everything
+  bool blocking = false;  // the host waits for each call: not in graphs, nor with messages
 };
 
 // One rank's end; all ranks make the same calls in the same order. The buffers are made once, for the largest message,
@@ -23,7 +24,8 @@ struct CudaMeasureOptions : MeasureOptions {
 // of the last timed loop.
 //
 // Timed is a loop of calls (or replays) on one stream between two events, after one that is not counted, with which
-// the ranks begin together.
+// the ranks begin together. Blocking calls are timed by the host's clock. Plait makes them without a stream
+// (kBlockingStream); a peer that only has streams is waited for after each call.
 class CudaBench {
  public:
   // `communicator` has a device and outlives this. `largest_bytes`: of the messages to come, and what they lie behind

@@ -30,6 +30,8 @@ class CudaPeerLibrary {
   virtual bool multiplies() const { return false; }
   virtual void enqueue_multiplied(const Call& call, const Scalar& factor, const void* input, void* output,
                                   void* stream) = 0;
+  // Whether calls take kBlockingStream in the place of a stream.
+  virtual bool blocks() const { return false; }
   // Throws where something has gone wrong on the GPU.
   virtual void check() = 0;
   // The only memory that its calls are about, of the benchmark's largest size; null: any memory of the GPU will do.

@@ -106,6 +106,7 @@ def check_types(comm: plait.Communicator, package: Package, given: list[np.ndarr
         expect(comm, f"{package.name}, {what}, {dtype}, {len(given[0])} rows", package.to_numpy(got), wanted)
 
     check("all_reduce", comm.all_reduce(mine), total)
+    check("all_reduce, blocking", comm.all_reduce(mine, stream=plait.BLOCKING), total)
     check("broadcast", comm.broadcast(mine, root=last), given[last])
     check("all_gather", comm.all_gather(mine), np.concatenate(given))
     check("reduce_scatter", comm.reduce_scatter(mine), np.split(total, comm.size)[rank])

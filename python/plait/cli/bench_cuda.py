@@ -27,9 +27,17 @@ def check_options(options: argparse.Namespace) -> None:
             raise usage.UsageError(f"bench: --vs {peer} is for --device {'cpu' if on_gpus else 'cuda'}")
     if on_gpus and options.copy_bound:
         raise usage.UsageError("bench: --copy-bound is for --device cpu")
-    for option, given in (("-G", options.graph != 0), ("-u", options.unalign > 0), ("--host-cost", options.host_cost)):
+    only_there = {
+        "-G": options.graph != 0,
+        "-u": options.unalign > 0,
+        "-z": options.blocking,
+        "--host-cost": options.host_cost,
+    }
+    for option, given in only_there.items():
         if given and not on_gpus:
             raise usage.UsageError(f"bench: {option} is for --device cuda")
+    if options.blocking and (options.graph != 0 or options.collective == "send_receive"):
+        raise usage.UsageError("bench: -z is for collectives outside of graphs")
 
 
 def calls_of(options: argparse.Namespace) -> tuple[int, int]:

@@ -28,7 +28,6 @@ RANK_ON = "--rank-on"  # how `plait bench` tells the ranks that it starts what t
 _FIXED = (
     (("-p", "--parallel_init"), ("0", "1"), "every rank is a process, and all start at once"),
     (("-a", "--average"), ("3",), "a loop takes as long as its slowest rank takes (-a 3)"),
-    (("-z", "--blocking"), ("0",), "calls follow each other in one loop, without a barrier between them"),
     (("-y", "--stream_null"), ("0",), "calls go on a stream of their own"),
     (("-C", "--report_cputime"), ("0",), "--host-cost adds the time that the CPU takes to enqueue a call"),
     (("-R", "--local_register"), ("0",), "Plait registers no buffers; --vs nccl measures NCCL with windows, too"),
@@ -56,7 +55,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     _add_ranks(parser.add_argument_group("ranks").add_argument)
     _add_sizes(parser.add_argument_group("sizes").add_argument)
     _add_calls(parser.add_argument_group("what is called").add_argument)
-    _add_loops(parser.add_argument_group("loops").add_argument)
+    loops = parser.add_argument_group("loops").add_argument
+    _add_loops(loops)
+    _add_blocking(loops)
     _add_reports(parser.add_argument_group("comparisons and reports").add_argument)
     _add_fixed(parser.add_argument_group("options of nccl-tests that leave no choice here").add_argument)
 
@@ -165,6 +166,25 @@ def _add_loops(add: Callable) -> None:
         help=f"on GPUs: capture the calls of a loop (--iters, or {bench_cuda.CALLS_IN_GRAPH}) in a CUDA graph, and "
         "time N replays of it (-G alone: as many as fill 20 ms)",
     )
+
+
+def _add_blocking(add: Callable) -> None:
+    add(
+        "-z",
+        "--blocking",
+        type=_is_blocking,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="0/1",
+        help="on GPUs: the host waits for each collective, and its clock times the loop (default 0)",
+    )
+
+
+def _is_blocking(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise argparse.ArgumentTypeError(f"'{usage.shown(text)}' is neither 0 nor 1")
+    return text == "1"
 
 
 def _add_reports(add: Callable) -> None:

@@ -185,7 +185,8 @@ class CudaBench:
         if case.collective == "send_receive":
             measure, what = self._bench.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
         else:
-            measure, what = self._bench.measure, {"call": _call(case, options), "multiplied": _multiplied(case)}
+            measure = self._bench.measure
+            what = {"call": _call(case, options), "multiplied": _multiplied(case), "blocking": options.blocking}
         graph, iterations = bench_cuda.calls_of(options)
         return measure(
             **what,

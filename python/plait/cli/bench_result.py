@@ -205,6 +205,7 @@ class Run:
                 "run_cycles": options.run_cycles,
                 "graph_calls": graph_calls,
                 "unalign_elements": options.unalign,
+                "blocking": options.blocking,
                 "validation": options.check,
                 "timeout_seconds": options.timeout,
                 "settings": {row.name: row.value for row in _core.settings_table(_core.Settings.from_environment())},

@@ -50,7 +50,8 @@ def key_of(data: dict[str, Any]) -> Key | None:
     collective = config["collective"]
     if config["device"] != "cuda" or config["vs"] != ["nccl"] or collective not in REDUCING | COPYING:
         return None
-    if config.get("plan") or config.get("unalign_elements") or config["ranks"] != data["machine"]["gpus"]:
+    is_other_call = any(config.get(field) for field in ("plan", "blocking", "unalign_elements"))
+    if is_other_call or config["ranks"] != data["machine"]["gpus"]:
         return None
     return collective, row["type"], row["redop"], bool(config["graph_calls"])
 

@@ -147,7 +147,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   for (const Kernel* const kernel : {&kernel_, &unaligned_}) {
     if (kernel->function == nullptr || is_resident(*kernel, beside)) continue;
     fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel->ctas() + beside, " CTAs of ", shape.threads,
-         " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", resident_ctas(*kernel),
+         " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", kernel->resident_ctas(),
          "; use fewer channels or threads");
   }
 }
@@ -186,16 +186,14 @@ std::optional<PreparedLaunch::TwoShot> PreparedLaunch::two_shot_of(const QueuePr
 
 // Whether the CTAs of all ranks that share the GPU fit on it at once.
 bool PreparedLaunch::is_resident(const Kernel& kernel, int ctas_beside) const {
-  return ranks_per_device_ == 0 || (kernel.ctas() + ctas_beside) * ranks_per_device_ <= resident_ctas(kernel);
+  return ranks_per_device_ == 0 || (kernel.ctas() + ctas_beside) * ranks_per_device_ <= kernel.resident_ctas();
 }
 
-int PreparedLaunch::resident_ctas(const Kernel& kernel) {
+int PreparedLaunch::resident_ctas(const void* kernel, int threads) {
   int device = 0, sm_count = 0, on_each = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current GPU");
   check_cuda(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
-  const auto threads = static_cast<int>(kernel.block.x);
-  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel.function, threads, 0),
-             "asking for the occupancy");
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_each, kernel, threads, 0), "asking for the occupancy");
   return sm_count * on_each;
 }
 

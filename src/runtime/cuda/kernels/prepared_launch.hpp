@@ -38,12 +38,16 @@ class PreparedLaunch {
     dim3 grid, block;
 
     int ctas() const { return static_cast<int>(grid.x * grid.y); }
+    int resident_ctas() const { return PreparedLaunch::resident_ctas(function, static_cast<int>(block.x)); }
   };
   // The kernel for these buffers, and its argument, which is valid until launch() is called again.
   struct Launch {
     const Kernel& kernel;
     void* argument;
   };
+
+  // How many CTAs of a kernel fit on the current GPU at once.
+  static int resident_ctas(const void* kernel, int threads);
 
   const Call& call() const { return call_; }
   int ctas() const { return kernel_.ctas(); }
@@ -81,7 +85,6 @@ class PreparedLaunch {
   std::optional<TwoShot> two_shot_of(const QueueProgram& program, const LlProgram& ll, const LaunchShape& shape,
                                      const DeviceRank& self) const;
   bool is_resident(const Kernel& kernel, int ctas_beside = 0) const;
-  static int resident_ctas(const Kernel& kernel);
 
   void set(const Buffers& buffers, SimpleLaunch& launch) const;
   void set(const Buffers& buffers, Ll& ll) const;

@@ -45,6 +45,10 @@ PersistentCalls::PersistentCalls(const uint32_t* aborted, CommunicatorState& sta
 
 PersistentCalls::~PersistentCalls() = default;
 
+bool PersistentCalls::can_have(int ctas) {
+  return ctas <= PreparedLaunch::resident_ctas(persistent_kernel(), kMostThreads);
+}
+
 bool PersistentCalls::can_perform(const PreparedLaunch& prepared) const {
   return prepared.is_two_shot_ll() && prepared.threads() == kMostThreads && prepared.ctas() <= options_.ctas;
 }
@@ -59,6 +63,7 @@ void PersistentCalls::perform(PreparedLaunch& prepared, const void* input, void*
     clock.look();
     look_for_errors(clock.waited(), prepared.call());
   }
+  ++calls_;
 }
 
 void PersistentCalls::finish() {

@@ -30,6 +30,8 @@ class PersistentCalls {
   PersistentCalls(const PersistentCalls&) = delete;
   PersistentCalls& operator=(const PersistentCalls&) = delete;
 
+  // Whether so many CTAs of the kernel can be on the current GPU at once.
+  static bool can_have(int ctas);
   static size_t device_bytes() { return sizeof(DeviceRequests); }
 
   // Whether the kernel has the code and the CTAs for it.
@@ -37,6 +39,8 @@ class PersistentCalls {
   // Performs a call, and returns when its result is there. Earlier calls must be done. One thread at a time. Throws the
   // error that ended the communicator, as it does if CUDA refuses to launch the kernel: the other ranks wait.
   void perform(PreparedLaunch& prepared, const void* input, void* output);
+
+  uint64_t calls() const { return calls_; }  // that it has performed
 
   // Lets the kernel give its SMs back now. Does not wait for it.
   void let_leave() { queue_.let_leave(); }
@@ -70,6 +74,7 @@ class PersistentCalls {
   ClearedMemory<DeviceRequests> device_;
   RequestQueue<> queue_;
   CallSlots slots_;
+  uint64_t calls_ = 0;
 };
 
 }  // namespace plait

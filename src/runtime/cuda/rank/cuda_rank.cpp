@@ -169,7 +169,8 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
   zero_copy = std::make_unique<ZeroCopyCalls>(state, ranks, *buffers, *copy_engine_lock, options.waits);
   zero_copy_messages = std::make_unique<ZeroCopyMessages>(state, ranks, *buffers, *copy_engine_lock, options.waits);
   copier = std::make_unique<Copier>(self, mapped->barriers, std::max(1, sm_count / memory.ranks_per_device()));
-  if (options.persistent_ctas > 0) {
+  // Ranks that share the GPU wait for each other's CTAs, so those of all must fit on it at once.
+  if (options.persistent_ctas > 0 && PersistentCalls::can_have(options.persistent_ctas * memory.ranks_per_device())) {
     persistent = std::make_unique<PersistentCalls>(
         self.aborted, state, options.waits, PersistentCalls::Options{options.persistent_ctas, options.persistent_idle});
   }
@@ -346,40 +347,10 @@ size_t CudaRank::device_bytes() const {
          Copier::device_bytes() + (impl_->persistent ? PersistentCalls::device_bytes() : 0);
 }
 
-BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
-  BindLimits limits;
-  limits.signal_stride = BlockLayout::kSignalStride;
-  limits.signals = BlockLayout::kSignals;
-  switch (shape.protocol) {
-    case Protocol::kSimple:
-      limits.scratch_bytes = BlockLayout::kScratchBytes;
-      break;
-    case Protocol::kLl:
-      limits.scratch_bytes = BlockLayout::kLlBytes / 2;
-      break;
-    case Protocol::kLl128:
-      // The last line of every slot may be almost empty. Chunks that fill this memory have more than eight lines, so a
-      // ninth is enough for that.
-      limits.scratch_bytes = BlockLayout::kLl128Bytes / 9 * 8;
-      break;
-  }
-  limits.streaming_scratch_bytes = SIZE_MAX;
-  limits.chunk_by_chunk = shape.protocol != Protocol::kSimple;
-  limits.channels = static_cast<size_t>(shape.channels);
-  // A channel is only worth it if a warp's threads have full accesses in each chunk.
-  limits.least_slice_bytes =
-      size_t{shape.protocol == Protocol::kLl ? 256u : 512u} * static_cast<size_t>(plan.chunks_per_block);
-  return limits;
-}
-
 BindLimits CudaRank::host_limits(const LaunchShape& shape, const Plan& plan) {
   BindLimits limits = CudaRank::limits(host_shape(shape), plan);
   limits.scratch_bytes = HostBlockLayout::kScratchBytes;
   return limits;
-}
-
-size_t CudaRank::ll_bytes(Protocol protocol) {
-  return protocol == Protocol::kLl ? BlockLayout::kLlBytes : BlockLayout::kLl128Bytes;
 }
 
 std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
@@ -471,6 +442,7 @@ CudaRank::CopyStep CudaRank::advance_copies(std::chrono::nanoseconds timeout) {
 }
 
 uint64_t CudaRank::zero_copy_calls() const { return impl_->zero_copy_calls; }
+uint64_t CudaRank::served_calls() const { return impl_->persistent ? impl_->persistent->calls() : 0; }
 size_t CudaRank::mapped_buffers() const { return impl_->buffers->mapped(); }
 
 bool CudaRank::start_p2p(std::span<const PeerMessage> messages, std::span<const MessageRoute> routes,

@@ -95,6 +95,7 @@ class CudaRank {
   // How many zero-copy calls and exchanges were enqueued so far, and how many allocations of other processes are mapped
   // for them at the moment.
   uint64_t zero_copy_calls() const;
+  uint64_t served_calls() const;  // by the persistent kernel
   size_t mapped_buffers() const;
 
   // Sends and receives in GPU memory, in steps, as for calls. They run on streams[0], which first waits for the other
