@@ -12,6 +12,7 @@
 #include "api/live_machine.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "runtime/cuda/staging/cuda_staging.hpp"
 #include "tuner/tuner.hpp"
@@ -128,6 +129,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     }
     DeviceBackend::run(call, input, output, scalar);
   }
+  void* stream_of_blocking_calls() override { return own_stream_.get(); }
 
   Tuner& tuner() override { return *tuner_; }
   PlanLimits plan_limits(const Settings&) const override { return gpu_plan_limits(); }
@@ -302,6 +304,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   const int size_;
   DeviceCalls state_;
   CudaRank cuda_;
+  OwnStream own_stream_;
   const int persistent_ctas_;  // the same on all ranks
   const bool launch_is_pinned_;
   std::optional<Tuner> tuner_;  // always there: it is made last

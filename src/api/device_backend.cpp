@@ -2,14 +2,9 @@
 #include "api/device_backend.hpp"
 
 namespace plait {
-namespace {
-
-void* const kStreamPerThread = reinterpret_cast<void*>(uintptr_t{2});  // cudaStreamPerThread
-
-}  // namespace
 
 void DeviceBackend::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
-  bool is_enqueued = start(call, input, output, kStreamPerThread, scalar);
+  bool is_enqueued = start(call, input, output, stream_of_blocking_calls(), scalar);
   while (!is_enqueued) is_enqueued = advance();
   finish();
   poll_reports();

@@ -41,6 +41,7 @@ class StagedBackend final : public DeviceBackend {
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override;
   bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override;
   bool advance() override;
+  void* stream_of_blocking_calls() override { return reinterpret_cast<void*>(uintptr_t{2}); }  // cudaStreamPerThread
   Tuner& tuner() override { return host_.tuner; }
   PlanLimits plan_limits(const Settings& settings) const override;
   bool runs_plans_on_host() const override { return true; }

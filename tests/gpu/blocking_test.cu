@@ -65,11 +65,17 @@ void download_and_check(const Communicator& comm, const Call& call, int variant,
   require(wrong == 0, wrong, " elements are wrong: ", to_text(call));
 }
 
+// A copy from pageable memory may still be under way when cudaMemcpy() returns.
+void copy_in(std::byte* to, const void* from, size_t bytes) {
+  check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload");
+  check_cuda(cudaStreamSynchronize(nullptr), "the end of the upload");
+}
+
 void upload(const Communicator& comm, const Call& call, int variant, std::byte* input, RankBuffers& buffers) {
   const size_t bytes = input_elements(call, comm.size(), comm.rank()) * size_of(call.type);
   if (bytes == 0) return;
   fill_input(call, comm.size(), comm.rank(), variant, buffers.host.data());
-  check_cuda(cudaMemcpy(input, buffers.host.data(), bytes, cudaMemcpyHostToDevice), "upload");
+  copy_in(input, buffers.host.data(), bytes);
 }
 
 // One call, blocking or on a stream, with buffers at one of a few places, so that the kernel knows some calls.
@@ -116,7 +122,7 @@ TEST(Blocking, CallsThatFollowEachOther) {
     std::vector<int32_t> values(call.count);
     for (int round = 0; round < 200; ++round) {
       for (size_t i = 0; i < call.count; ++i) values[i] = static_cast<int32_t>(i) + round;
-      check_cuda(cudaMemcpy(buffer, values.data(), call.count * 4, cudaMemcpyHostToDevice), "upload");
+      copy_in(buffer, values.data(), call.count * 4);
       for (int i = 0; i < 5; ++i) comm.enqueue(call, buffer, buffer, kBlockingStream);
       check_cuda(cudaMemcpy(values.data(), buffer, call.count * 4, cudaMemcpyDeviceToHost), "download");
       int32_t factor = 1;
