@@ -326,7 +326,7 @@ class Communicator:
         for array in given:
             streams.make_ready(array)
         if streams.is_blocking(stream):
-            for array in given:
+            for array in {streams.package_of(array): array for array in given}.values():  # one of each package
                 streams.synchronize(array)
             return call(stream)
         if stream is not None:

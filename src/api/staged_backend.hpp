@@ -5,6 +5,7 @@
 // the network while another is combined.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
