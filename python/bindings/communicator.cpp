@@ -9,6 +9,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "api/split.hpp"
@@ -20,6 +21,7 @@
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
+#include "bindings/torch_tensor.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait::python {
@@ -70,6 +72,21 @@ std::vector<std::pair<std::string, std::string>> candidates_of(Communicator& com
     found.emplace_back(it.choice.text(), name(it.protocol));
   }
   return found;
+}
+
+// Through host memory, also where the ranks have GPUs.
+std::vector<std::string> shared_among(Communicator& communicator, const std::string& mine) {
+  const auto ranks = static_cast<size_t>(communicator.size());
+  const uint64_t bytes = mine.size();
+  std::vector<uint64_t> bytes_of(ranks);
+  communicator.all_gather(&bytes, bytes_of.data(), 1, DataType::kUint64);
+  const uint64_t most = *std::max_element(bytes_of.begin(), bytes_of.end());
+  std::string padded = mine, all(ranks * most, '\0');
+  padded.resize(most);
+  communicator.all_gather(padded.data(), all.data(), most, DataType::kUint8);
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < ranks; ++rank) texts.push_back(all.substr(rank * most, bytes_of[rank]));
+  return texts;
 }
 
 nb::dict tuned_place_of(const Communicator& communicator) {
@@ -197,6 +214,9 @@ void bind_communicator(nb::module_& module) {
       "reduce_op_name", [](const std::string& op) { return name(reduce_op_of(op)); }, nb::arg("op"),
       "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");
 
+  module.def("torch_stream", &torch_stream, nb::arg("array").none(),
+             "The stream on which torch works now, on the GPU of a tensor. None for whatever else.");
+
   nb::class_<Handle>(module, "Communicator")
       .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"),
                   nb::arg("device") = kNoDevice)
@@ -243,6 +263,12 @@ void bind_communicator(nb::module_& module) {
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none(),
            nb::arg("stream") = 0)
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
+      .def(
+          "share",
+          [](Handle& handle, const std::string& mine) {
+            return handle.use([&](Communicator& communicator) { return shared_among(communicator, mine); });
+          },
+          nb::arg("mine"), "The texts of all ranks, in their order, whatever memory the communicator works on.")
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def_prop_ro(
           "topology", [](const Handle& handle) { return Topology(handle.open()->topology()); },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import array
 import csv
 import datetime
 import io
@@ -19,8 +18,6 @@ from typing import Any
 from .. import __version__, _core
 from ..communicator import Communicator
 from . import bench_cuda
-
-_MOST_TEXT = 128  # bytes in which a rank names its device
 
 
 @dataclass(frozen=True)
@@ -85,13 +82,12 @@ class Place:
         device = machine.devices[ordinal]
         return cls(ordinal, device.bus_id, device.name)
 
-    def as_bytes(self) -> bytearray:
-        text = f"{self.ordinal} {self.bus_id} {self.name}".encode()[:_MOST_TEXT]
-        return bytearray(text.ljust(_MOST_TEXT, b"\0"))
+    def as_text(self) -> str:
+        return f"{self.ordinal} {self.bus_id} {self.name}"
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Place:
-        ordinal, bus_id, name = data.rstrip(b"\0").decode(errors="replace").split(" ", 2)
+    def from_text(cls, text: str) -> Place:
+        ordinal, bus_id, name = text.split(" ", 2)
         return cls(int(ordinal), bus_id, name)
 
 
@@ -152,13 +148,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.start = _now()
-        mine = array.array("q", [os.getpid()])
-        self.pids = array.array("q", bytes(mine.itemsize * self.communicator.size))
-        self.communicator.all_gather(mine, out=self.pids)
-        texts = bytearray(_MOST_TEXT * self.communicator.size)
-        self.communicator.all_gather(self.place.as_bytes(), out=texts)
-        each = (bytes(texts[at : at + _MOST_TEXT]) for at in range(0, len(texts), _MOST_TEXT))
-        self.places = [Place.from_bytes(text) for text in each]
+        core = self.communicator._core
+        self.pids = [int(pid) for pid in core.share(str(os.getpid()))]
+        self.places = [Place.from_text(text) for text in core.share(self.place.as_text())]
 
     def wrong(self) -> int:
         return sum(max(place[0].wrong, 0) for row in self.rows for place in row.places())
