@@ -15,6 +15,8 @@
 namespace plait {
 namespace {
 
+constexpr const char* kSimulateMore = "; `plait simulate` takes more, where they look alike";
+
 // The plan that was asked for by name.
 PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& request) {
   AlgorithmSpec spec = parse_spec(request.algorithm, request.collective);
@@ -27,6 +29,32 @@ PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& reque
   return {spec.name, resolve(checked, arguments), join("asked for as '", request.algorithm, "'")};
 }
 
+// An all-reduce of more ranks than the model compares plans for: rings within nodes and racks, and rings of these.
+// Levels of few units have few operations, and look alike from all nodes.
+PlanChoice rings_of_rings(const RankMachine& machine, const MachinePlanRequest& request) {
+  constexpr int kMostUnits = 32;
+  const int nodes = machine.topology.nodes, rack_nodes = machine.topology.network.rack_nodes;
+  int left = nodes;
+  std::string levels = machine.ranks() > nodes ? "node: ring, " : "";
+  const auto add = [&](int factor) {
+    levels += join(factor, ": ring, ");
+    left /= factor;
+  };
+  if (rack_nodes > 1 && rack_nodes < nodes && nodes % rack_nodes == 0) add(rack_nodes);
+  while (left > kMostUnits) {
+    int factor = kMostUnits;
+    while (left % factor != 0) --factor;
+    if (factor == 1) break;
+    add(factor);
+  }
+  MachinePlanRequest named = request;
+  named.algorithm = join("hierarchical(", levels, "all: ring)");
+  PlanChoice choice = asked_for(machine, named);
+  choice.reason = join("rings within nodes, and rings of rings: of more than ", kMaxRanks,
+                       " ranks no others are compared; --algorithm names them");
+  return choice;
+}
+
 void check(const Topology& topology, const MachinePlanRequest& request, int gpus, int most_ranks) {
   if (request.ranks < 1 && gpus == 0) {
     fail(ErrorCode::kInvalidArgument, "the machine \"", topology.name,
@@ -35,12 +63,11 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   const int ranks = request.ranks < 1 ? gpus : request.ranks;
   if (ranks > most_ranks) {
     fail(ErrorCode::kInvalidArgument, "a plan has at most ", most_ranks, " ranks, not ", ranks,
-         "; use fewer nodes, or --ranks N");
+         "; use fewer nodes, or --ranks N", most_ranks == kMaxRanks ? kSimulateMore : "");
   }
-  if (ranks > kMaxRanks && request.algorithm.empty()) {
-    fail(ErrorCode::kInvalidArgument, "plans of more than ", kMaxRanks,
-         " ranks are not chosen by themselves, and there ", "would be ", ranks,
-         "; name an algorithm (--algorithm NAME)");
+  if (ranks > kMaxRanks && request.algorithm.empty() && request.collective != Collective::kAllReduce) {
+    fail(ErrorCode::kInvalidArgument, "plans of ", name(request.collective), " for more than ", kMaxRanks,
+         " ranks are not chosen by themselves, and there would be ", ranks, "; name an algorithm (--algorithm NAME)");
   }
   check_no_vain_root(request.collective, request.root);
   const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.access != Access::kStaged;
@@ -158,6 +185,10 @@ MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequ
   if (!request.algorithm.empty()) {
     made.choice.plan = asked_for(made.tuner->machine(), request);
     made.is_asked_for = true;
+    return made;
+  }
+  if (made.tuner->machine().ranks() > kMaxRanks) {
+    made.choice.plan = rings_of_rings(made.tuner->machine(), request);
     return made;
   }
   const Reporting reporting(*made.tuner, progress);

@@ -62,7 +62,7 @@ struct MachinePlan {
 
 // Places the ranks, and chooses what a communicator of them runs for the request's bytes, unless that names an
 // algorithm; nothing is proved that is asked for by its name. Throws what plan_for_machine() does, but of the plan.
-// Where an algorithm is named, there may be `most_ranks` ranks.
+// There may be `most_ranks` ranks; of more than kMaxRanks nothing is compared, and rings of rings are taken.
 MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequest& request, const Settings& settings,
                                  const TunerProgress& progress = {}, int most_ranks = kMaxRanks);
 // Places the ranks, chooses as a communicator of them would (`settings`: algorithm, launch, max_sms and peer_memory

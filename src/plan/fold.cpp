@@ -146,9 +146,9 @@ int PlanFold::add(int rank, int queue, const Operation& operation, int told_by) 
   }
   // What stands for it may not have come yet.
   const int like = shifts_.representative(rank);
-  const int like_queue = queue_labelled(like, seen.label);
-  if (like_queue < 0) return place;
-  const auto& prints = fingerprints_[static_cast<size_t>(like)][static_cast<size_t>(like_queue)];
+  if (seen.like == kNone) seen.like = static_cast<int16_t>(queue_labelled(like, seen.label));
+  if (seen.like == kNone) return place;
+  const auto& prints = fingerprints_[static_cast<size_t>(like)][static_cast<size_t>(seen.like)];
   if (static_cast<size_t>(place) < prints.size() && prints[static_cast<size_t>(place)] != seen.fingerprint) {
     refuse("the plan", rank, queue);
   }

@@ -68,10 +68,11 @@ class PlanFold {
   void finish(Plan& plan);
 
  private:
-  static constexpr int16_t kUnlabelled = -1;
+  static constexpr int16_t kUnlabelled = -1, kNone = -1;
   struct QueueSeen {
     Engine engine = Engine::kCpu;
     int16_t label = kUnlabelled;  // by which queues of several ranks are compared; of one on the network once it began
+    int16_t like = kNone;         // the queue that stands for it, once that has come
     int operations = 0;
     uint64_t fingerprint = 0;
   };

@@ -50,6 +50,7 @@ int NodeShifts::shifted_node(int node, int like) const {
 }
 
 int NodeShifts::unshifted_node(int node, int like) const {
+  if (node == like) return representative_node(node);
   const uint16_t* mine = digits_of(node);
   const uint16_t* by = digits_of(like);
   int image = node;

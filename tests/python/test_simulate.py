@@ -152,16 +152,24 @@ def test_ranks_that_look_alike_are_simulated_once(machine, nodes, collective, al
 
 
 def test_more_ranks_than_a_plan_has():
-    machine = ("--machine", "hgx-h100-8:nodes=2500", "--bytes", "1G")
-    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: flat, 50: ring, all: ring)")
-    assert (found["ranks"], found["simulated_ranks"], found["shifts"]) == (20000, 8, "shifts of 50 x 50 nodes")
+    machine = ("--machine", "abci:nodes=4160", "--bytes", "1G")
+    found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: flat, 32: ring, 13: ring, all: ring)")
+    assert (found["ranks"], found["simulated_ranks"], found["shifts"]) == (16640, 4, "shifts of 32 x 13 x 10 nodes")
     for arguments, message in (
-        (("--algorithm", "double_binary_tree"), "are simulated where they look alike, and these 20000 do not"),
-        ((), "plans of more than 16384 ranks are not chosen by themselves"),
-        (("--algorithm", "ring", "--folding", "never"), "a plan has at most 16384 ranks, not 20000"),
+        (("--algorithm", "double_binary_tree"), "are simulated where they look alike, and these 16640 do not"),
+        (("--algorithm", "ring", "--folding", "never"), "a plan has at most 16384 ranks, not 16640"),
     ):
         result = cli("simulate", "all_reduce", *machine, *arguments)
         assert result.returncode != 0 and message in result.stderr
+    chosen = figures("all_reduce", *machine)
+    assert chosen["algorithm"] == "hierarchical(node: ring, 32: ring, 26: ring, all: ring)"
+    assert chosen["simulated_ranks"] == 4 and "of more than 16384 ranks no others are compared" in chosen["reason"]
+    result = cli("simulate", "all_gather", *machine)
+    assert "plans of all_gather for more than 16384 ranks are not chosen by themselves" in result.stderr
+    result = cli("plan", "all_reduce", *machine[:2])
+    assert (
+        "a plan has at most 16384 ranks, not 16640" in result.stderr and "`plait simulate` takes more" in result.stderr
+    )
 
 
 def test_proofs_of_ranks_that_look_alike():
@@ -176,10 +184,10 @@ def test_proofs_of_ranks_that_look_alike():
         (("--prove",), "the plan is proved right"),
     ):
         assert says in " ".join(cli("simulate", "all_reduce", *long, *more).stdout.split())
-    large = ("--algorithm", "hierarchical(node: flat, 50: ring, all: ring)", "--machine", "hgx-h100-8:nodes=2500")
+    large = ("--algorithm", "hierarchical(node: flat, 32: ring, 13: ring, all: ring)", "--machine", "abci:nodes=4160")
     refused = cli("simulate", "all_reduce", *large, "--prove")
     assert refused.returncode != 0
-    assert "more than 16384 ranks are proved by symmetry, and these 20000 are not" in refused.stderr
+    assert "more than 16384 ranks are proved by symmetry, and these 16640 are not" in refused.stderr
 
 
 def test_why_every_rank_was_simulated():

@@ -27,6 +27,7 @@ examples:
   plait simulate all_reduce --machine dgx1-v100 --bytes 64M
   plait simulate all_reduce --machine dgx1-v100 --what-if drop:gpu7 --what-if scale:nvlink:2
   plait simulate all_reduce --machine abci:nodes=32 --algorithm hierarchical_ring --factors 4x8x4 --bytes 256M
+  plait simulate all_reduce --machine hgx-h100-8:nodes=12500 --bytes 1G             # 100,000 GPUs
   plait simulate broadcast --machine summit --algorithm chain --trace chain.json    # open in ui.perfetto.dev"""
 
 
