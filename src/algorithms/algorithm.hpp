@@ -29,6 +29,7 @@ struct RankPath {
   int via = -1;                       // kRelay: the rank whose device passes data on; else -1
   double gbps = 0;                    // 10^9 bytes/s
   double ring_gbps = 0;               // while all ranks send to the next one by such paths, which may share links
+  bool across_sockets = false;        // kHost: from CPU to CPU as well
 
   friend bool operator==(const RankPath&, const RankPath&) = default;
 };

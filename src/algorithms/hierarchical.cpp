@@ -5,7 +5,9 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/composition.hpp"
+#include "algorithms/steps/host_pairs.hpp"
 #include "algorithms/steps/machine_levels.hpp"
+#include "algorithms/steps/paths.hpp"
 
 namespace plait {
 
@@ -37,6 +39,9 @@ namespace {
 //   more bytes.
 // parts: of the message, so that levels work at the same time (TEM-14). In an all-reduce levels may have parts of their
 //   own, of a piece.
+// shares: of an all_reduce. Ranks of one socket that have a path through host memory send a part of everything there,
+// in
+//   queues of their own; others send it directly (TEM-16, TEM-19).
 // reduce_scatter and all_gather are not zero-copy: ranks would have to say when their neighbours may load or store.
 Plan make_hierarchical(const AlgorithmArguments& given) {
   check_arguments(hierarchical(), given);
@@ -61,6 +66,21 @@ bool is_three_stage(const std::vector<Level>& levels, const AlgorithmArguments& 
          ranks_within(machine, levels[0].reach) == groups_or_nodes(machine);
 }
 
+// Shares with which paths in groups end together, and half as much through the host, whose links also carry what goes
+// from socket to socket.
+std::vector<AlgorithmArguments> with_shares(const AlgorithmArguments& candidate) {
+  std::vector<AlgorithmArguments> all;
+  for (AlgorithmArguments& it : with_parts(candidate, {1, 4})) {
+    it.shares = shares_in_groups(it, it.parts);
+    if (!is_worth_it(it.shares)) continue;
+    all.push_back(it);
+    const int half = it.shares[1].share / 2;
+    it.shares = {{PathKind::kDirect, 100 - half}, {PathKind::kHost, half}};
+    all.push_back(it);
+  }
+  return all;
+}
+
 std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments& machine) {
   const std::vector<Level> usual = usual_levels(machine);
   if (usual.size() < 2 || is_three_stage(usual, machine)) return {};
@@ -78,6 +98,10 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
     add(machine_levels(machine, "flat", "chain"), {2, 4, 8});
   } else {
     add(usual, {1, 2, 4});
+    if (machine.collective == Collective::kAllReduce && machine.access == Access::kStaged && machine.shares.empty()) {
+      const auto over_paths = with_shares(all.front());
+      all.insert(all.end(), over_paths.begin(), over_paths.end());
+    }
     add(with_top(usual, "rabenseifner"), {1, 2});
     add(machine.collective == Collective::kAllReduce ? with_top(usual, "recursive_doubling")
                                                      : machine_levels(machine, "ring", "ring"),
@@ -91,10 +115,11 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
 Algorithm hierarchical() {
   return {.name = "hierarchical",
           .summary = "levels of any algorithms: hierarchical(node: flat, all: ring)",
-          .source = "UEN-14, NVG-18, NVG-29, NVG-32, NVG-97, UEN-60, UEN-61, AWA-01, AWA-11",
+          .source =
+              "UEN-14, NVG-18, NVG-29, NVG-32, NVG-97, UEN-60, UEN-61, AWA-01, AWA-11, TEM-16, TEM-19, TEM-21, TEM-22",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                           Collective::kReduceScatter, Collective::kAllGather},
-          .uses = {.levels = true, .parts = true, .zero_copy = true},
+          .uses = {.levels = true, .parts = true, .zero_copy = true, .shares = true},
           .make = make_hierarchical,
           .candidates = hierarchical_candidates};
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -249,29 +248,11 @@ class AlongPaths {
   std::deque<Carrier> carriers_;
 };
 
-void check_shares(const AlgorithmArguments& arguments) {
-  constexpr int kMostShares = 1000;
-  int64_t sum = 0;
-  std::vector<PathKind> seen;
-  for (const PathShare& it : arguments.shares) {
-    if (it.kind == PathKind::kNet || it.share < 1 || std::count(seen.begin(), seen.end(), it.kind) > 0) {
-      refuse(multi_path(), "share ", it.share, " of path ", name(it.kind),
-             " is not as it should be; direct, host and relay have one share each, which is at least 1");
-    }
-    seen.push_back(it.kind);
-    sum += it.share;
-  }
-  if (sum > kMostShares) refuse(multi_path(), "the sum of the shares is ", sum, "; it is at most ", kMostShares);
-}
-
-// The same shares in the smallest numbers, since each is that many chunks.
 std::vector<Lane> lanes_of(const AlgorithmArguments& arguments) {
-  int divisor = 0;
-  for (const PathShare& it : arguments.shares) divisor = std::gcd(divisor, it.share);
   const std::vector<Hop> hops = hops_of(arguments);
   std::vector<Lane> lanes;
   int before = 0;
-  for (const PathShare& it : arguments.shares) {
+  for (const PathShare& it : checked_shares(multi_path(), arguments)) {
     Hop missing;
     std::optional<HopPaths> paths = paths_of(arguments, hops, it.kind, is_ring(arguments), missing);
     if (!paths) {
@@ -279,7 +260,7 @@ std::vector<Lane> lanes_of(const AlgorithmArguments& arguments) {
              missing.second, it.kind == PathKind::kDirect ? "" : " apart from the direct one",
              "; leave that share out, or use ranks that have it");
     }
-    lanes.push_back({std::move(*paths), it.share / divisor, before});
+    lanes.push_back({std::move(*paths), it.share, before});
     before += lanes.back().share;
   }
   return lanes;
@@ -300,7 +281,6 @@ Plan make_multi_path(const AlgorithmArguments& given) {
   check_arguments(multi_path(), given);
   check_one_node(multi_path(), given);
   AlgorithmArguments arguments = given;
-  check_shares(arguments);
   if (arguments.shares.empty()) {
     arguments.shares = shares_for(arguments);
   }
@@ -313,14 +293,6 @@ std::vector<std::vector<HopPaths>> choices_of(const std::vector<HopPaths>& paths
   for (size_t i = 1; i < paths.size(); ++i) choices.push_back({paths[0], paths[i]});
   if (paths.size() > 2) choices.push_back(paths);
   return choices;
-}
-
-// Paths cost queues, chunks and signals, so those that add less than an eighth to the direct one are not tried.
-bool is_worth_it(const std::vector<PathShare>& shares) {
-  constexpr int kLeastPercent = 11;  // 11 to 89
-  int others = 0;
-  for (const PathShare& it : shares) others += it.kind == PathKind::kDirect ? 0 : it.share;
-  return others >= kLeastPercent && others < 100;
 }
 
 std::vector<AlgorithmArguments> multi_path_candidates(const AlgorithmArguments& machine) {

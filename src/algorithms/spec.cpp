@@ -108,7 +108,7 @@ class SpecReader {
       if (item == plait::name(order)) return set_order(order);
     }
     if (item == "zero_copy") return set_zero_copy();
-    if (item.find(':') != std::string_view::npos) return algorithm_->uses.shares ? add_share(item) : add_level(item);
+    if (item.find(':') != std::string_view::npos) return is_share(item) ? add_share(item) : add_level(item);
     if (skip(item, "radix=")) return set_radix(number(item, item));
     if (skip(item, "engine=")) return set_engine(item);
     if (skip(item, "parts=") || skip(item, "pipeline ")) return set_parts(number(item, item));
@@ -134,6 +134,14 @@ class SpecReader {
     } catch (const Error& error) {
       fail(error.code(), "algorithm '", text_, "': ", error.what());
     }
+  }
+
+  // An algorithm with levels takes shares of the paths that it knows.
+  bool is_share(std::string_view item) const {
+    const std::string_view path = trimmed(item.substr(0, item.find(':')));
+    const bool is_path =
+        std::any_of(kPaths.begin(), kPaths.end(), [&](PathKind it) { return path == plait::name(it); });
+    return algorithm_->uses.shares && (is_path || !algorithm_->uses.levels);
   }
 
   void add_share(std::string_view item) {

@@ -1,4 +1,4 @@
-// Hierarchical all-reduce in three stages (TEM-13, TEM-14).
+// Hierarchical all-reduce in three stages (TEM-13..16).
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
@@ -22,6 +22,11 @@ namespace {
 // The reduction of stage 1 happens in the reduces of stage 2. They read the inputs of the whole group, so that no
 // group's sum is stored only to be loaded again. The message goes in `parts` parts of one chunk a group. Up to three
 // parts are under way on queues of their own, so that each stage has something to do (TEM-14).
+//
+// With shares, such as direct: 75, host: 25, a part of the message goes through host memory in stages 1 and 3, where
+// members and leaders of one socket store next to themselves what the other side reads there (TEM-16). host: 1 is the
+// other channel alone (TEM-15). Stage 2 goes directly. The tuner tries shares in hierarchical only, where every member
+// leads: it is faster by the same paths.
 //
 // Steps on one node: 2(L-1) for each round of parts, with L groups; and 2 more if groups have members besides the
 //   leader.
@@ -49,9 +54,9 @@ std::vector<AlgorithmArguments> three_stage_candidates(const AlgorithmArguments&
 Algorithm three_stage() {
   return {.name = "three_stage",
           .summary = "members to the group's leader, leaders among themselves, leaders back to members",
-          .source = "TEM-13, TEM-14",
+          .source = "TEM-13..16",
           .collectives = {Collective::kAllReduce},
-          .uses = {.parts = true, .zero_copy = true},
+          .uses = {.parts = true, .zero_copy = true, .shares = true},
           .make = make_three_stage,
           .candidates = three_stage_candidates};
 }

@@ -2,6 +2,7 @@
 #include "model/rank_paths.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <set>
@@ -52,7 +53,9 @@ class RankPaths {
       const bool apart =
           std::all_of(direct.begin(), direct.end(), [&](const Path& other) { return shared_links(other, it).empty(); });
       if (!apart) continue;
-      if (it.kind == PathKind::kHost) add({from, to, PathKind::kHost}, {it}, neighbours);
+      if (it.kind == PathKind::kHost) {
+        add({.from = from, .to = to, .kind = PathKind::kHost, .across_sockets = cpus_on(it) > 1}, {it}, neighbours);
+      }
       const auto via = rank_of_.find(it.via);
       if (it.kind != PathKind::kRelay || via == rank_of_.end()) continue;
       add({from, to, PathKind::kRelay, via->second}, {it}, false);  // algorithms count what crosses those links
@@ -81,6 +84,11 @@ class RankPaths {
     return least;
   }
 
+  int64_t cpus_on(const Path& path) const {
+    return std::count_if(path.devices.begin(), path.devices.end(), [&](int device) {
+      return topology_.devices[static_cast<size_t>(device)].kind == DeviceKind::kCpu;
+    });
+  }
   int node_of(int device) const { return topology_.devices[static_cast<size_t>(device)].node; }
 
   const Topology& topology_;

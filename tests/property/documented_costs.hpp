@@ -445,7 +445,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     }
   }
   const int64_t groups = static_cast<int64_t>(groups_of(a).size());
-  if (algorithm == "three_stage") return parts * groups * (2 * (p - groups) + 2 * (groups - 1));
+  if (algorithm == "three_stage") return plan.chunk_count() * (2 * (p - groups) + 2 * (groups - 1));
   return -1;  // nvgroup_ring, max_flow: see check_nvgroup_traffic, check_flow_traffic
 }
 

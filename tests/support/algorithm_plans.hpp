@@ -25,10 +25,10 @@ inline std::vector<DeviceLink> links_of_all(int ranks) {
 }
 
 // Shares of all paths that ranks of a machine may have of which nothing is known. GPUs run no plan with host memory.
-inline std::vector<PathShare> shares_of_paths(const AlgorithmArguments& machine) {
+inline std::vector<PathShare> shares_of_paths(const AlgorithmArguments& machine, bool relays) {
   std::vector<PathShare> shares = {{PathKind::kDirect, 3}};
   if (machine.engine == Engine::kCpu) shares.push_back({PathKind::kHost, 2});
-  if (machine.ranks > 2) shares.push_back({PathKind::kRelay, 1});
+  if (machine.ranks > 2 && relays) shares.push_back({PathKind::kRelay, 1});
   return shares;
 }
 
@@ -52,7 +52,10 @@ inline std::vector<AlgorithmArguments> forms_of(const Algorithm& algorithm, cons
       AlgorithmArguments form = machine;
       form.direction = direction;
       form.parts = count;
-      if (algorithm.uses.shares && !machine.paths) form.shares = shares_of_paths(machine);
+      const bool needs_shares = algorithm.name == "multi_path";
+      if (!needs_shares && is_taken(algorithm, form)) forms.push_back(form);
+      if (!algorithm.uses.shares || machine.paths) continue;
+      form.shares = shares_of_paths(machine, needs_shares);
       if (is_taken(algorithm, form)) forms.push_back(form);
     }
   }

@@ -40,9 +40,12 @@ Arrival Carrier::send(QueueId from, Place source, QueueId to, Place landing, Chu
   return {landing, announce(to)};
 }
 
+bool Carrier::by_host(int from, int to) const {
+  return detour_.kind == PathKind::kHost && together(from, to) && (!detour_.among || detour_.among(from, to));
+}
+
 Place Carrier::take_landing(int from, int to, int count) {
-  const bool by_host = detour_.kind == PathKind::kHost && together(from, to);
-  return by_host ? builder_.take_host(from, count) : builder_.take_scratch(to, count);
+  return by_host(from, to) ? builder_.take_host(from, count) : builder_.take_scratch(to, count);
 }
 
 Arrival Carrier::store(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,

@@ -1,6 +1,7 @@
 // Moves chunks between ranks: by load, store and signal within a node, by messages between nodes.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -22,6 +23,8 @@ struct Detour {
   PathKind kind = PathKind::kDirect;            // kHost: by way of host memory next to the sender
   std::map<std::pair<int, int>, int> via = {};  // kRelay, of [sender, receiver]: the rank through whose scratch it goes
   Engine engine = Engine::kCpu;                 // of queues that relay
+  // kHost: whether there is such a path between two ranks of a node; empty: between all.
+  std::function<bool(int from, int to)> among = {};
 };
 
 // Between nodes a rank gets two network queues, one that sends and one that receives. With a single queue, if
@@ -34,6 +37,9 @@ class Carrier {
 
   // True if the two ranks are on one node: one can load, store and signal to the other.
   bool together(int a, int b) const { return node_of_.empty() || node_of_[a] == node_of_[b]; }
+
+  // Whether data goes from one to the other by way of host memory.
+  bool by_host(int from, int to) const;
 
   // Takes a landing place for push(): neighbouring slots at the receiver or, by way of host memory, at the sender.
   Place take_landing(int from, int to, int count);

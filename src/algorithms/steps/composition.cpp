@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -10,7 +11,9 @@
 #include <utility>
 
 #include "algorithms/steps/arguments.hpp"
+#include "algorithms/steps/host_pairs.hpp"
 #include "algorithms/steps/levels.hpp"
+#include "algorithms/steps/paths.hpp"
 #include "algorithms/steps/shares.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/units.hpp"
@@ -156,6 +159,43 @@ class ComposedPart {
   std::vector<Finish> finishes_;                                 // [level]: where its members store everything
 };
 
+// A share of the message that goes by paths of one kind where ranks have them, and directly elsewhere. It goes through
+// all levels in queues of its own, so that no path waits for another before the end.
+struct ComposedShare {
+  ComposedShare(PlanBuilder& builder, const AlgorithmArguments& arguments, Detour detour, int most_queues)
+      : carrier(builder, arguments.node_of, std::move(detour)) {
+    for (int i = 0; i < most_queues; ++i) queues.push_back(add_queues(builder, arguments));
+  }
+
+  Carrier carrier;
+  std::vector<std::vector<QueueId>> queues;  // [part modulo the number of queues][rank]
+};
+
+std::vector<PathShare> shares_for(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  if (arguments.shares.empty()) return {{PathKind::kDirect, 1}};
+  if (arguments.access == Access::kZeroCopy) refuse(algorithm, "has no shares of paths in a zero-copy plan");
+  std::vector<PathShare> shares = checked_shares(algorithm, arguments);
+  for (const PathShare& it : shares) {
+    if (it.kind == PathKind::kRelay) refuse(algorithm, "relays nothing; use multi_path for that, or leave relay out");
+  }
+  return shares;
+}
+
+int sum_of(const std::vector<PathShare>& shares) {
+  return std::accumulate(shares.begin(), shares.end(), 0, [](int sum, const PathShare& it) { return sum + it.share; });
+}
+
+// By load, data goes straight from the giver's memory. So with shares, members store.
+std::vector<Level> with_stores(const Algorithm& algorithm, std::vector<Level> levels) {
+  for (Level& level : levels) {
+    if (level.direction == Direction::kLoad) {
+      refuse(algorithm, "level '", to_text(level), "' is by load, but data goes over several paths by store");
+    }
+    if (find_level_algorithm(level.algorithm).direction) level.direction = Direction::kStore;
+  }
+  return levels;
+}
+
 // Levels as they are performed.
 std::vector<Level> with_whole_levels(std::vector<Level> levels) {
   for (size_t i = 0; i + 1 < levels.size(); ++i) {
@@ -164,20 +204,24 @@ std::vector<Level> with_whole_levels(std::vector<Level> levels) {
   return levels;
 }
 
-// The parts, each on its way up and down.
+// The parts of every share, each on its way up and down.
 Plan compose_parts(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
                    const std::vector<std::vector<Units>>& blocks, PlanBuilder builder, int parts) {
-  const int chunks = builder.chunk_count() / parts;
+  const std::vector<PathShare> shares = shares_for(algorithm, arguments);
+  const int chunks = builder.chunk_count() / parts / sum_of(shares);  // of a part of a share of 1
   const int ways = arguments.collective == Collective::kAllReduce ? 2 : 1;
-  Carrier carrier(builder, arguments.node_of);
-  std::vector<std::vector<QueueId>> queues;  // [part modulo the number of queues][rank]
-  for (int i = 0; i < std::min({parts, kMostQueues, ways * static_cast<int>(levels.size()) - ways + 1}); ++i) {
-    queues.push_back(add_queues(builder, arguments));
-  }
+  const int most_queues = std::min({parts, kMostQueues, ways * static_cast<int>(levels.size()) - ways + 1});
+  std::deque<ComposedShare> composed;
   std::vector<std::unique_ptr<ComposedPart>> all;
-  for (int part = 0; part < parts; ++part) {
-    all.push_back(std::make_unique<ComposedPart>(builder, carrier, queues[part % queues.size()],
-                                                 ChunkRange{part * chunks, chunks}, arguments));
+  int first = 0;
+  for (const PathShare& it : shares) {
+    Detour detour{.kind = it.kind};
+    if (it.kind == PathKind::kHost) detour.among = host_pairs(algorithm, arguments);
+    ComposedShare& share = composed.emplace_back(builder, arguments, std::move(detour), most_queues);
+    for (int part = 0; part < parts; ++part, first += it.share * chunks) {
+      all.push_back(std::make_unique<ComposedPart>(builder, share.carrier, share.queues[part % most_queues],
+                                                   ChunkRange{first, it.share * chunks}, arguments));
+    }
   }
   const bool gathers = arguments.collective != Collective::kReduceScatter;
   for (size_t level = 0; level < levels.size(); ++level) {
@@ -194,13 +238,14 @@ Plan compose_parts(const Algorithm& algorithm, const AlgorithmArguments& argumen
 
 Plan compose_all_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                         const std::vector<Level>& given, int parts) {
-  const std::vector<Level> levels = with_whole_levels(given);
+  const std::vector<PathShare> shares = shares_for(algorithm, arguments);
+  const std::vector<Level> levels = with_whole_levels(arguments.shares.empty() ? given : with_stores(algorithm, given));
   if (levels.back().all_reduce) {
     refuse(algorithm, "level '", to_text(levels.back()),
            "' is the last, which makes an all-reduce anyway; leave all_reduce out");
   }
   const auto blocks = blocks_of(algorithm, arguments, levels);
-  PlanBuilder builder = start_plan(algorithm, arguments, chunks_for(levels, blocks) * parts);
+  PlanBuilder builder = start_plan(algorithm, arguments, chunks_for(levels, blocks) * parts * sum_of(shares));
   return compose_parts(algorithm, arguments, levels, blocks, std::move(builder), parts);
 }
 
@@ -274,6 +319,9 @@ Plan compose_tree(const Algorithm& algorithm, const AlgorithmArguments& argument
 
 Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
              int parts) {
+  if (!arguments.shares.empty() && arguments.collective != Collective::kAllReduce) {
+    refuse(algorithm, "has shares of paths in an all_reduce only; use multi_path for ", name(arguments.collective));
+  }
   if (has_root(arguments.collective)) return compose_tree(algorithm, arguments, levels, parts);
   if (has_rank_blocks(arguments.collective)) return compose_blocks(algorithm, arguments, levels, parts);
   return compose_all_reduce(algorithm, arguments, levels, parts);

@@ -89,7 +89,7 @@ void HalvingSteps::fold_in(HeldByRank& held) {
   const ChunkRange all = range(0, core_);
   for (int member = 0; member < extras(); ++member) {
     const QueueId from = extra(member), to = queue(member);
-    const Place landing = builder_.take_scratch(to.rank, all.count);
+    const Place landing = carrier_.take_landing(from.rank, to.rank, all.count);
     const Arrival arrival = carrier_.push(from, places_at(held[from.rank], all.first), {}, to, landing, all);
     arrivals_[to.rank].push_back(arrival.signal);
     held[to.rank].insert(held[to.rank].begin(), {landing, all.first});
@@ -106,7 +106,7 @@ void HalvingSteps::halve(const Round& round, int count, HeldByRank& held) {
     for (const int peer : peers(member, round)) {
       const QueueId to = queue(peer);
       const ChunkRange theirs = around(peer, count);
-      const Place landing = builder_.take_scratch(to.rank, theirs.count);
+      const Place landing = carrier_.take_landing(from.rank, to.rank, theirs.count);
       const auto sources = places_at(held[from.rank], theirs.first);
       arrivals[to.rank].push_back(carrier_.push(from, sources, {}, to, landing, theirs).signal);
       news[to.rank].push_back({landing, theirs.first});
@@ -124,7 +124,7 @@ void HalvingSteps::hand_out_extra_pieces(HeldByRank& held) {
     const QueueId from = queue(member), to = extra(member);
     const ChunkRange piece = extra_piece(member);
     await(from);
-    const Place landing = builder_.take_scratch(to.rank, piece.count);
+    const Place landing = carrier_.take_landing(from.rank, to.rank, piece.count);
     const auto sources = places_at(held[from.rank], piece.first);
     arrivals_[to.rank].push_back(carrier_.push(from, sources, {}, to, landing, piece).signal);
     held[to.rank] = {{landing, piece.first}};
@@ -160,7 +160,7 @@ void HalvingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
 Held HalvingSteps::landing(QueueId from, QueueId to, ChunkRange range) {
   // A message is stored by its receiver, and a rank may always store to its own output.
   if (shape_.stores_to_peers || !carrier_.together(from.rank, to.rank)) return homes_.at(to.rank);
-  return {builder_.take_scratch(to.rank, range.count), range.first};
+  return {carrier_.take_landing(from.rank, to.rank, range.count), range.first};
 }
 
 void HalvingSteps::keep(QueueId queue, const Segment& segment, const Finish& finish) {

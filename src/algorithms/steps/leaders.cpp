@@ -10,6 +10,7 @@ LeaderSteps::LeaderSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
       carrier_(carrier),
       shape_(std::move(shape)),
       boxes_(size()),
+      host_boxes_(size()),
       arrivals_(shape_.leaders, std::vector<std::optional<Arrival>>(size())),
       given_(size(), std::vector<std::vector<Given>>(shape_.leaders)) {
   for (int x = 0; x < size(); ++x) member_of_rank_[rank(x)] = x;
@@ -23,6 +24,12 @@ ChunkRange LeaderSteps::piece(int x) const {
 Held LeaderSteps::box(int x) {
   if (!boxes_[x]) boxes_[x] = {builder_.take_scratch(rank(x), shape_.range.count), shape_.range.first};
   return *boxes_[x];
+}
+
+Held LeaderSteps::host_box(int leader) {
+  const ChunkRange it = piece(leader);
+  if (!host_boxes_[leader]) host_boxes_[leader] = {builder_.take_host(rank(leader), it.count), it.first};
+  return *host_boxes_[leader];
 }
 
 // Returns where leaders find what the member has: there already if it is one place that they may read, else in its box.
@@ -50,7 +57,7 @@ void LeaderSteps::hand_to_leaders(int x, const std::vector<Held>& held) {
     const ChunkRange it = piece(leader);
     const QueueId from = shape_.queues[x], to = shape_.queues[leader];
     if (by_store()) {
-      const Place landing = builder_.take_scratch(rank(leader), it.count);
+      const Place landing = carrier_.take_landing(rank(x), rank(leader), it.count);
       arrivals_[leader][x] = carrier_.push(from, places_at(held, it.first), {}, to, landing, it);
     } else {
       arrivals_[leader][x] = carrier_.offer(from, source.at(it.first), to, it);
@@ -98,12 +105,14 @@ Finish LeaderSteps::ahead(const Finish& finish) {
   wider.places = [this, finish](int of_rank) {
     const int leader = member_of(of_rank);
     std::vector<Held> places = finish.places(of_rank);
-    bool fetches = false;
+    bool fetches = false, by_host = false;
     for (int d = 1; d < size(); ++d) {
       const int x = (leader + d) % size();
       if (!near(leader, x)) continue;
       if (stores_to_outputs(finish, leader, x)) {
         places.push_back(finish.places(rank(x))[0]);
+      } else if (by_store() && carrier_.by_host(of_rank, rank(x))) {
+        by_host = true;
       } else if (by_store()) {
         places.push_back(box(x));
       } else {
@@ -111,6 +120,7 @@ Finish LeaderSteps::ahead(const Finish& finish) {
       }
     }
     if (fetches) places.push_back(box(leader));
+    if (by_host) places.push_back(host_box(leader));
     return places;
   };
   wider.stored = [this, finish](int of_rank, ChunkRange range) {
@@ -125,7 +135,11 @@ void LeaderSteps::hand_back(const Finish& finish, int leader, ChunkRange range) 
     const int x = (leader + d) % size();
     if (stores_to_outputs(finish, leader, x)) continue;
     Place source = finish.places(rank(leader))[0].at(range.first);  // of a message
-    if (near(leader, x)) source = box(by_store() ? x : leader).at(range.first);
+    if (by_store() && carrier_.by_host(rank(leader), rank(x))) {
+      source = host_box(leader).at(range.first);
+    } else if (near(leader, x)) {
+      source = box(by_store() ? x : leader).at(range.first);
+    }
     const Place landing = finish.places(rank(x))[0].at(range.first);
     given_[x][leader].push_back(
         {range, carrier_.offer(shape_.queues[leader], source, shape_.queues[x], range, landing)});

@@ -23,7 +23,8 @@ namespace plait {
 //
 // If all lead, everybody deals with everybody, as PieceExchange does within one node. By load, a member publishes its
 // data in its own scratch, and the leaders fetch their pieces there; results go the same way back. By store, the data
-// lands in scratch of whoever needs it. Between nodes there are messages.
+// lands in scratch of whoever needs it or, where the carrier goes by way of the host, in host memory next to whoever
+// stores. Between nodes there are messages.
 //
 // Zero-copy by load, leaders read inputs where they are, and store to the outputs of all members. Members that do not
 // lead then only signal and wait.
@@ -73,6 +74,8 @@ class LeaderSteps {
   bool leads(int x) const { return x < shape_.leaders; }
   // The place of scratch at the member: by load what it publishes, by store what it gets; slot = chunk of the range.
   Held box(int x);
+  // By store: what the leader stores in host memory, for all members to which data goes by way of it.
+  Held host_box(int leader);
   Held published(int x, const std::vector<Held>& held);
   void hand_to_leaders(int x, const std::vector<Held>& held);
   // Whether leaders store straight to the members' outputs.
@@ -84,7 +87,7 @@ class LeaderSteps {
   Carrier& carrier_;
   const Shape shape_;
   std::unordered_map<int, int> member_of_rank_;
-  std::vector<std::optional<Held>> boxes_;
+  std::vector<std::optional<Held>> boxes_, host_boxes_;
   std::vector<std::vector<std::optional<Arrival>>> arrivals_;  // [leader][member]
   std::vector<std::vector<std::vector<Given>>> given_;         // [member][leader]
 };

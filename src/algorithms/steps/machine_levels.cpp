@@ -20,7 +20,7 @@ bool lie_on_one_node_each(const AlgorithmArguments& machine) {
 Direction best_direction(const AlgorithmArguments& machine) {
   if (machine.access == Access::kZeroCopy && machine.collective == Collective::kBroadcast) return Direction::kStore;
   if (machine.access == Access::kZeroCopy && machine.collective == Collective::kReduce) return Direction::kLoad;
-  return on_gpus(machine) ? Direction::kStore : Direction::kLoad;
+  return on_gpus(machine) || !machine.shares.empty() ? Direction::kStore : Direction::kLoad;
 }
 
 }  // namespace

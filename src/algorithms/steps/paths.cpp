@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+#include "algorithms/steps/arguments.hpp"
 
 namespace plait {
 namespace {
@@ -76,6 +80,33 @@ std::optional<HopPaths> paths_of(const AlgorithmArguments& arguments, const std:
     found.apart = found.apart && users == 1;
   }
   return found;
+}
+
+std::vector<PathShare> checked_shares(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
+  constexpr int kMostShares = 1000;
+  int64_t sum = 0;
+  int divisor = 0;
+  std::vector<PathKind> seen;
+  for (const PathShare& it : arguments.shares) {
+    if (it.kind == PathKind::kNet || it.share < 1 || std::count(seen.begin(), seen.end(), it.kind) > 0) {
+      refuse(algorithm, "share ", it.share, " of path ", name(it.kind),
+             " is not as it should be; direct, host and relay have one share each, which is at least 1");
+    }
+    seen.push_back(it.kind);
+    sum += it.share;
+    divisor = std::gcd(divisor, it.share);
+  }
+  if (sum > kMostShares) refuse(algorithm, "the sum of the shares is ", sum, "; it is at most ", kMostShares);
+  std::vector<PathShare> least = arguments.shares;
+  for (PathShare& it : least) it.share /= divisor;
+  return least;
+}
+
+bool is_worth_it(const std::vector<PathShare>& percent) {
+  constexpr int kLeastPercent = 11;  // 11 to 89
+  int others = 0;
+  for (const PathShare& it : percent) others += it.kind == PathKind::kDirect ? 0 : it.share;
+  return others >= kLeastPercent && others < 100;
 }
 
 std::vector<int> shares_of(const std::vector<double>& weights) {

@@ -26,6 +26,14 @@ struct HopPaths {
 std::optional<HopPaths> paths_of(const AlgorithmArguments& arguments, const std::vector<Hop>& hops, PathKind kind,
                                  bool in_ring, Hop& missing);
 
+// The shares that the arguments name, in the smallest numbers, since each is that many chunks. Refuses those that are
+// not as they should be.
+std::vector<PathShare> checked_shares(const Algorithm& algorithm, const AlgorithmArguments& arguments);
+
+// Whether paths besides the direct one get so much that they are worth their queues, chunks and signals: an eighth of
+// what the direct one gets.
+bool is_worth_it(const std::vector<PathShare>& percent);
+
 // Shares in percent with which paths end together, as far as whole units of 5% allow: each unit goes to the path that
 // ends first with it, so that the last one ends as early as it can. Where a path would have none, units are of 1%, and
 // it may still have none. weights: the bandwidth of each, or any measure of it.

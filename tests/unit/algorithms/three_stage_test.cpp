@@ -1,4 +1,4 @@
-// Hierarchical all-reduce in three stages (TEM-13, TEM-14).
+// Hierarchical all-reduce in three stages (TEM-13..16).
 #include <gtest/gtest.h>
 
 #include "unit/algorithms/plans.hpp"
