@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "model/units.hpp"
@@ -126,6 +127,24 @@ const MeasuredTimes* times_for(const Profile& profile, Collective collective, co
     }
   }
   return nullptr;
+}
+
+TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_of_rank) {
+  TunedPlace place;
+  place.machine = topology.name;
+  place.nodes = topology.nodes;
+  std::set<std::string> models;
+  const std::vector<int> used = distinct(device_of_rank);
+  for (const int device : used) models.insert(device_at(topology, device).model);
+  for (const std::string& model : models) place.device += join(place.device.empty() ? "" : ", ", model);
+  const DeviceKind kind = device_at(topology, used[0]).kind;
+  place.devices = static_cast<int>(used.size());
+  if (kind != DeviceKind::kCpu) return place;
+  // Ranks on the CPUs of a host run on any of its cores.
+  const std::vector<int> sockets = devices_of(topology, DeviceKind::kCpu);
+  place.devices = static_cast<int>(sockets.size());
+  for (const int socket : sockets) place.cores += device_at(topology, socket).cores;
+  return place;
 }
 
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank) {
