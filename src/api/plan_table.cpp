@@ -89,7 +89,10 @@ class Table {
     if (has_predicted_) {
       const auto longest = static_cast<double>(made_.ranges.back().to);
       text += join("time: predicted by the costs of profile ", machine.profile->name);
-      if (longest > 0) text += join(", at both ends of the row; the last ends with ", bytes_text(longest));
+      if (longest > 0) {
+        text += join(" without contention (plait simulate has it), at both ends of the row; the last ends with ",
+                     bytes_text(longest));
+      }
       text += "\n";
     }
     if (!measured_source_.empty()) {

@@ -78,6 +78,16 @@ def test_pictures_go_to_a_folder(tmp_path, monkeypatch, capfd):
     assert f"plait: error: {tmp_path / 'file'}: File exists" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("place", ["/dev/full", "folder", "no/such/folder"])
+def test_tune_goes_on_in_files_alone(place, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert status_of(["tune", "all_reduce", "-n", "2", "--merge", "-o", place]) == 2
+    words = capfd.readouterr()
+    assert words.out == ""
+    assert len(words.err.splitlines()) == 1 and place in words.err
+
+
 READERS = {
     "topo": ["topo", "--machine"],
     "plan": ["plan", "all_reduce", "--machine"],

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from .. import _core
-from . import bench_cuda, tune_nccl, usage
+from . import bench_cuda, files, tune_nccl, usage
 from .bench_options import TYPES
 from .plan_options import COLLECTIVES
 from .screen import complain
@@ -75,7 +75,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         help="with --nccl, of what reduces; may be repeated (default: float32 and bfloat16)",
     )
     output = f"default {_DEFAULT_OUTPUT}; with --nccl, {tune_nccl.DEFAULT_OUTPUT}"
-    add("-o", "--output", metavar="FILE", help=f"the profile, or the table ({output})")
+    add("-o", "--output", type=usage.file, metavar="FILE", help=f"the profile, or the table ({output})")
     add("--merge", action="store_true", help="keep what FILE has, and measure only what it lacks")
     add("--profile", type=usage.name, metavar="FILE", help="start from this profile (default: PLAIT_PROFILE)")
     add("--name", type=usage.name, help="of the profile (default: tuned), or of the table (default: by its GPUs)")
@@ -164,11 +164,11 @@ def _check_files(options: argparse.Namespace) -> None:
     for name in _IN_THE_WAY:
         if os.environ.get(name):
             raise usage.UsageError(f"tune: {name} is set, which decides in place of what is measured; unset it")
+    files.check_output(options.output)
     output = Path(options.output)
     if output.exists() and not options.merge:
         raise usage.UsageError(
             f"tune: {usage.file_text(options.output)} is there; --merge adds to it, -o names another file"
         )
-    if not output.exists():
-        output.touch()
-        output.unlink()
+    if output.exists() and not output.is_file():  # a device may have no end
+        raise usage.UsageError(f"tune: {usage.file_text(options.output)} is no file that --merge could add to")

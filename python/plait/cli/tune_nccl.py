@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import _core
 from ..tuning import win_table
-from . import bench_cuda, usage
+from . import bench_cuda, files, usage
 from .screen import complain, show, show_json
 from .usage import EXIT_FAILED
 
@@ -119,7 +119,7 @@ def _write(folder: Path, options: argparse.Namespace) -> dict[str, Any] | None:
     table = win_table.table_of(name, same, command=_COMMAND, folder=str(folder))
     if table is not None:
         beside = Path(f"{options.output}.{os.getpid()}.new")
-        beside.write_text(win_table.layout(table), encoding="utf-8")
+        files.write(beside, win_table.layout(table))
         beside.replace(options.output)
     return table
 

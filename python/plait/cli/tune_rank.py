@@ -19,7 +19,7 @@ from ..errors import InvalidArgument
 from ..tuning import tables
 from ..tuning.candidates import BEFORE, Candidate, Loops, Row, Sample
 from ..tuning.search import Effort, find_best
-from . import bench_cuda, bench_result, tune_table, usage
+from . import bench_cuda, bench_result, files, tune_table, usage
 from .bench_cases import count_of
 from .screen import complain, show, show_json
 from .usage import EXIT_FAILED
@@ -227,7 +227,8 @@ def _write(profile: dict[str, Any], file: str) -> None:
     """Whoever interrupts this waits until the file is whole."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
-        tables.write(profile, file)
+        with files.naming(file):
+            tables.write(profile, file)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
