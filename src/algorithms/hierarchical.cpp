@@ -68,11 +68,15 @@ bool is_three_stage(const std::vector<Level>& levels, const AlgorithmArguments& 
 
 // Shares with which paths in groups end together, and half as much through the host, whose links also carry what goes
 // from socket to socket.
-std::vector<AlgorithmArguments> with_shares(const AlgorithmArguments& candidate) {
+std::vector<AlgorithmArguments> with_shares(const AlgorithmArguments& machine, const std::vector<Level>& levels) {
+  if (machine.collective != Collective::kAllReduce || machine.access != Access::kStaged || !machine.shares.empty()) {
+    return {};
+  }
   std::vector<AlgorithmArguments> all;
-  for (AlgorithmArguments& it : with_parts(candidate, {1, 4})) {
+  for (AlgorithmArguments& it : with_parts(machine, {1, 4})) {
     it.shares = shares_in_groups(it, it.parts);
     if (!is_worth_it(it.shares)) continue;
+    it.levels = with_directions(levels, it);
     all.push_back(it);
     const int half = it.shares[1].share / 2;
     it.shares = {{PathKind::kDirect, 100 - half}, {PathKind::kHost, half}};
@@ -98,10 +102,8 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
     add(machine_levels(machine, "flat", "chain"), {2, 4, 8});
   } else {
     add(usual, {1, 2, 4});
-    if (machine.collective == Collective::kAllReduce && machine.access == Access::kStaged && machine.shares.empty()) {
-      const auto over_paths = with_shares(all.front());
-      all.insert(all.end(), over_paths.begin(), over_paths.end());
-    }
+    const auto over_paths = with_shares(machine, usual);
+    all.insert(all.end(), over_paths.begin(), over_paths.end());
     add(with_top(usual, "rabenseifner"), {1, 2});
     add(machine.collective == Collective::kAllReduce ? with_top(usual, "recursive_doubling")
                                                      : machine_levels(machine, "ring", "ring"),
