@@ -245,7 +245,7 @@ TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
           Call call{collective, static_cast<DataType>(random() % kDataTypeCount), ReduceOp::kSum, root, 0};
           if (reduces(collective)) call.op = test::any_of(random, reductions_of(call.type));
           call.count = test::one_in(random, 3) ? random() % 9 : random() % 30'000;
-          BindLimits limits = limits_of(32'768 + 1000 * (random() % 60));
+          BindLimits limits = limits_of(81'920 + 1000 * (random() % 60));
           limits.chunk_by_chunk = test::one_in(random, 2);
           expect_right(plan, call, limits);
           if (HasFailure()) return;
