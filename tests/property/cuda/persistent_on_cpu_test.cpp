@@ -143,8 +143,9 @@ class World : public test::SimtWorld {
       layout.output_offset = pick(0, 3) == 0 ? static_cast<size_t>(pick(1, 3)) * element : 0;
       made.buffers.push_back(std::make_unique<test::CallBuffers>(made.call, ranks_, rank, layout));
       made.buffers.back()->remember();
-      watch(*made.buffers.back(), rank);
     }
+    // Not sooner: what is watched stays where it is.
+    for (int rank = 0; rank < ranks_; ++rank) watch(*made.buffers[static_cast<size_t>(rank)], rank);
     return true;
   }
 

@@ -39,6 +39,7 @@ class CallOrder {
   void at_once(Work&& work) {
     finish();
     const std::shared_lock lock(launching);
+    has_called_ = false;
     std::forward<Work>(work)();
   }
   // Waits until all calls are done.
@@ -64,7 +65,7 @@ class CallOrder {
 
   cudaEvent_t last_call_ = nullptr;
   unsigned long long last_stream_ = 0;
-  bool has_called_ = false;
+  bool has_called_ = false;  // so that a call may be under way
 };
 
 }  // namespace plait

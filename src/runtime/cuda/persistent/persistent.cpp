@@ -54,7 +54,6 @@ bool PersistentCalls::can_perform(const PreparedLaunch& prepared) const {
 }
 
 void PersistentCalls::perform(PreparedLaunch& prepared, const void* input, void* output) {
-  const RelaxedCapture relaxed;
   const uint64_t number = queue_.post(slots_.request_for(prepared, input, output));
   Backoff backoff(WaitPolicy::kAuto, false);
   WaitClock clock;
@@ -73,6 +72,7 @@ void PersistentCalls::finish() {
 }
 
 void PersistentCalls::launch(uint64_t number, uint64_t first) const {
+  const RelaxedCapture relaxed;
   PersistentLaunch argument;
   argument.host = &host_.on_device()->queue;
   argument.device = &device_.get()->queue;
@@ -92,6 +92,7 @@ void PersistentCalls::launch(uint64_t number, uint64_t first) const {
 // The watchdog notices ranks that are gone and waits that a kernel has given up.
 void PersistentCalls::look_for_errors(double waited_seconds, const Call& call) const {
   if (state_.has_failed()) throw *state_.failure();
+  const RelaxedCapture relaxed;
   const cudaError_t stream = cudaStreamQuery(stream_.get());
   if (stream != cudaErrorNotReady) check_cuda(stream, "performing ", to_text(call), " by the persistent kernel");
   cudaGetLastError();  // "not ready" is no error

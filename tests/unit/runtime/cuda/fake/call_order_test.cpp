@@ -75,6 +75,25 @@ TEST_F(CallOrderTest, DoesNotActDuringALaunch) {
   order.next(stream(1), [&] { std::thread([&] { EXPECT_FALSE(can_act(milliseconds(2))); }).join(); });
 }
 
+// Nobody acts during work that does not go on a stream, and calls before it are over.
+TEST_F(CallOrderTest, WorkAtOnceComesAfterAllCalls) {
+  CallOrder order(0);
+  order.next(stream(1), [] {});
+  bool worked = false;
+  EXPECT_THROW(order.at_once([&] { worked = true; }), Error);  // CUDA would wait; the fake says that a call is not over
+  EXPECT_FALSE(worked);
+  cuda.end_calls();
+  order.at_once([&] {
+    worked = true;
+    std::thread([&] { EXPECT_FALSE(can_act(milliseconds(2))); }).join();
+  });
+  EXPECT_TRUE(worked);
+  EXPECT_TRUE(can_act());
+  order.next(stream(2), [] {});
+  EXPECT_EQ(cuda.waits(), 0u);  // there is nothing to wait for
+  EXPECT_FALSE(can_act());
+}
+
 TEST_F(CallOrderTest, DelaysLaunchesWhileItActs) {
   CallOrder order(0);
   std::atomic<bool> launched{false};
