@@ -9,6 +9,7 @@
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
+#include "plan/fold.hpp"
 #include "plan/one_node.hpp"
 #include "tuner/explain.hpp"
 
@@ -63,7 +64,7 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   const int ranks = request.ranks < 1 ? gpus : request.ranks;
   if (ranks > most_ranks) {
     fail(ErrorCode::kInvalidArgument, "a plan has at most ", most_ranks, " ranks, not ", ranks,
-         "; use fewer nodes, or --ranks N", most_ranks == kMaxRanks ? kSimulateMore : "");
+         "; use fewer nodes, or --ranks N", ranks <= kMaxFoldedRanks ? kSimulateMore : "");
   }
   if (ranks > kMaxRanks && request.algorithm.empty() && request.collective != Collective::kAllReduce) {
     fail(ErrorCode::kInvalidArgument, "plans of ", name(request.collective), " for more than ", kMaxRanks,
