@@ -161,6 +161,8 @@ TEST(Collectives, AllAlgorithms) {
         sequence.ranks = ranks;
         sequence.seed = random();
         sequence.settings.scratch_bytes = 32 * 1024;
+        sequence.settings.algorithm = join(name(collective), ":", form);
+        if (!fits(collective, ranks, sequence.settings)) continue;
         do
           sequence.settings.algorithm =
               join(name(collective), ":", with_random_parameters(random, form, collective, ranks));
