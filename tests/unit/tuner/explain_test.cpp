@@ -50,7 +50,7 @@ TEST(Explain, TheCheapestByTheModel) {
       text);
   expect_in("\n  one_shot(store) ", text);
   expect_in(
-      "why       the cheapest of 68 candidates by the model, in 3 steps; hierarchical(group: flat(store), all: ring, "
+      "why       the cheapest of 72 candidates by the model, in 3 steps; hierarchical(group: flat(store), all: ring, "
       "parts=2) should be as fast.\n",
       text);
 }
