@@ -268,6 +268,10 @@ std::vector<Lane> lanes_of(const AlgorithmArguments& arguments) {
 
 std::vector<PathShare> shares_for(const AlgorithmArguments& arguments) {
   if (arguments.ranks == 1) return {{PathKind::kDirect, 1}};
+  if (!arguments.paths && on_gpus(arguments)) {
+    refuse(multi_path(), "paths between more than ", kMostLinkedRanks,
+           " GPUs, or ranks that share one, are not known; ", "name shares: multi_path(direct: 80, host: 20)");
+  }
   if (!arguments.paths) return {{PathKind::kDirect, 3}, {PathKind::kHost, 1}};  // TEM-09: a quarter or more on Mist
   const std::vector<HopPaths> paths = useful_paths(arguments);
   if (paths.empty()) {

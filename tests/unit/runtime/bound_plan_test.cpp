@@ -226,6 +226,16 @@ std::vector<DeviceLink> links_in_circle(int ranks) {
 
 // ---- Tests.
 
+// Room for a chunk of the least size in each slot.
+size_t least_scratch(const VerifiedPlan& plan) {
+  constexpr size_t kLeastChunk = 512;
+  size_t slots = 0;
+  for (const RankPlan& rank : plan.plan().ranks) {
+    slots = std::max(slots, static_cast<size_t>(rank.scratch_slots + rank.host_slots));
+  }
+  return slots * kLeastChunk;
+}
+
 TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
   test::Random random(test::run_seed());
   for (const Algorithm& algorithm : algorithms()) {
@@ -245,7 +255,7 @@ TEST(BoundPlan, EveryAlgorithmWithRandomCountsAndTypes) {
           Call call{collective, static_cast<DataType>(random() % kDataTypeCount), ReduceOp::kSum, root, 0};
           if (reduces(collective)) call.op = test::any_of(random, reductions_of(call.type));
           call.count = test::one_in(random, 3) ? random() % 9 : random() % 30'000;
-          BindLimits limits = limits_of(81'920 + 1000 * (random() % 60));
+          BindLimits limits = limits_of(std::max(least_scratch(plan), 32'768 + 1000 * (random() % 60)));
           limits.chunk_by_chunk = test::one_in(random, 2);
           expect_right(plan, call, limits);
           if (HasFailure()) return;
