@@ -20,6 +20,7 @@
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/kernels/scale.hpp"
+#include "runtime/cuda/lowering/launch_limits.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
 #include "runtime/cuda/memory/peer_buffers.hpp"
 #include "runtime/cuda/memory/premul_memory.hpp"
@@ -30,9 +31,6 @@
 
 namespace plait {
 namespace {
-
-// The launch shape of a HostPath. It has as many threads per CTA, so that wherever one of the CTAs fits, the others do.
-LaunchShape host_shape(const LaunchShape& shape) { return {Protocol::kSimple, shape.host.channels, shape.threads}; }
 
 // A call that may be zero-copy.
 struct ProposedCall {
@@ -337,37 +335,9 @@ size_t CudaRank::device_bytes() const {
          Copier::device_bytes();
 }
 
-BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) {
-  BindLimits limits;
-  limits.signal_stride = BlockLayout::kSignalStride;
-  limits.signals = BlockLayout::kSignals;
-  switch (shape.protocol) {
-    case Protocol::kSimple:
-      limits.scratch_bytes = BlockLayout::kScratchBytes;
-      break;
-    case Protocol::kLl:
-      limits.scratch_bytes = BlockLayout::kLlBytes / 2;
-      break;
-    case Protocol::kLl128:
-      // The last line of every slot may be almost empty. Chunks that fill this memory have more than eight lines, so a
-      // ninth is enough for that.
-      limits.scratch_bytes = BlockLayout::kLl128Bytes / 9 * 8;
-      break;
-  }
-  limits.streaming_scratch_bytes = SIZE_MAX;
-  limits.chunk_by_chunk = shape.protocol != Protocol::kSimple;
-  limits.channels = static_cast<size_t>(shape.channels);
-  // A channel is only worth it if a warp's threads have full accesses in each chunk.
-  limits.least_slice_bytes =
-      size_t{shape.protocol == Protocol::kLl ? 256u : 512u} * static_cast<size_t>(plan.chunks_per_block);
-  return limits;
-}
+BindLimits CudaRank::limits(const LaunchShape& shape, const Plan& plan) { return launch_limits(shape, plan); }
 
-BindLimits CudaRank::host_limits(const LaunchShape& shape, const Plan& plan) {
-  BindLimits limits = CudaRank::limits(host_shape(shape), plan);
-  limits.scratch_bytes = HostBlockLayout::kScratchBytes;
-  return limits;
-}
+BindLimits CudaRank::host_limits(const LaunchShape& shape, const Plan& plan) { return host_path_limits(shape, plan); }
 
 size_t CudaRank::ll_bytes(Protocol protocol) {
   return protocol == Protocol::kLl ? BlockLayout::kLlBytes : BlockLayout::kLl128Bytes;
@@ -390,7 +360,7 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, c
                                                        const LaunchShape& shape, const PreparedLaunch& main) const {
   const DeviceGuard guard(impl_->memory.device());
   const HostPathLaunch host_path{impl_->host_blocks, shape.host.bytes_per_second, main.ctas()};
-  return std::make_shared<PreparedLaunch>(bound, call, host_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
+  return std::make_shared<PreparedLaunch>(bound, call, host_path_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
                                           nullptr, &host_path);
 }
 
