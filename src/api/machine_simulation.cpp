@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "api/chosen_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "model/simulator/report.hpp"
 #include "model/simulator/trace.hpp"
 #include "plan/form.hpp"
@@ -61,6 +63,39 @@ const Profile& profile_named(const std::string& name) {
   fail(ErrorCode::kInvalidArgument, "there is no profile ", name, "; `plait.models.profile_names()` has all");
 }
 
+// What a row of calls takes each, by simulating some.
+double seconds_in_a_row(const ChosenLaunch& launch, const RankMachine& machine, size_t bytes, Routes& routes) {
+  const SimulatorProgram program = compile_launch(launch.of(bytes, calls_in_a_row(bytes)), routes);
+  const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, launch.flags(),
+                                   static_cast<double>(bytes));
+  return seconds_between_calls(program, simulated, simulate(program, simulated, static_cast<double>(bytes)));
+}
+
+// The launch that GPUs perform. None where they do not run the plan, or nobody measured what launches cost there.
+std::optional<ChosenLaunch> find_launch(const MachineChoice& chosen, const MachinePlanRequest& request) {
+  const RankMachine& machine = chosen.tuner->machine();
+  if (!runs_in_launches(machine) || request.bytes == 0 || request.collective == Collective::kBarrier) {
+    return std::nullopt;
+  }
+  ChosenLaunch launch = launch_for(chosen, request);
+  if (launch.zero_copy == nullptr && gpu_plan_limits().excess(*launch.plan)) return std::nullopt;
+  return launch;
+}
+
+MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, size_t bytes) {
+  const RankMachine& machine = chosen.tuner->machine();
+  const Plan& plan = (launch.zero_copy ? launch.zero_copy : launch.plan)->plan();
+  Routes routes(machine.topology, machine.placement);
+  SimulatorProgram program = compile_launch(launch.of(bytes), routes);
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, launch.flags(),
+                             static_cast<double>(bytes));
+  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), true);
+  CriticalPath path = critical_path(program, simulated, run);
+  const double in_a_row = seconds_in_a_row(launch, machine, bytes, routes);
+  return {std::move(chosen),  plan,          plan.algorithm,      operations_of(plan), true,    std::move(program),
+          std::move(simulated), std::move(run), std::move(path), launch.text(),       in_a_row};
+}
+
 MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_proved, size_t message_bytes) {
   const RankMachine& machine = chosen.tuner->machine();
   const std::string algorithm = plan->algorithm;
@@ -74,7 +109,7 @@ MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_pr
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
   return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
-          std::move(program), std::move(simulated), std::move(run), std::move(path)};
+          std::move(program), std::move(simulated), std::move(run), std::move(path),  "", 0};
 }
 
 }  // namespace
@@ -85,6 +120,10 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   const auto tell = [&](const std::string& what) {
     if (progress) progress(join(what, " ", chosen.choice.plan.text()));
   };
+  if (const std::optional<ChosenLaunch> launch = find_launch(chosen, request)) {
+    tell("simulating");
+    return run_launch(std::move(chosen), *launch, request.bytes);
+  }
   tell("making");
   Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
   const bool is_proved = is_soon_proved(plan);
@@ -111,7 +150,14 @@ MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPl
   return run(std::move(chosen), plan.plan(), true, message_bytes);
 }
 
-std::string MachineSimulation::describe() const { return describe_run(program, machine, run, path, topology()); }
+std::string MachineSimulation::describe() const {
+  std::string text;
+  if (!launch.empty()) {
+    text = join("launch   ", launch, "\nin a row ", seconds_text(seconds_in_a_row),
+                " a call, of several that follow each other in a graph\n");
+  }
+  return text + describe_run(program, machine, run, path, topology());
+}
 
 std::string MachineSimulation::describe_links() const { return describe_uses(program, machine, run, topology()); }
 

@@ -24,6 +24,10 @@ struct MachineSimulation {
   SimulatedMachine machine;
   SimulatedRun run;
   CriticalPath path;
+  // Of ranks on GPUs whose launch was simulated slice by slice: the launch in words, and what one call of several takes
+  // that follow each other in a graph, as benchmarks measure it.
+  std::string launch;
+  double seconds_in_a_row = 0;
 
   const RankMachine& ranks_on() const { return chosen.tuner->machine(); }
   const Topology& topology() const { return ranks_on().topology; }
