@@ -92,7 +92,7 @@ MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, s
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), true);
   CriticalPath path = critical_path(program, simulated, run);
   const double in_a_row = seconds_in_a_row(launch, machine, bytes, routes);
-  return {std::move(chosen),  plan,          plan.algorithm,      operations_of(plan), true,    std::move(program),
+  return {std::move(chosen),    plan,           plan.algorithm,  operations_of(plan), true,    std::move(program),
           std::move(simulated), std::move(run), std::move(path), launch.text(),       in_a_row};
 }
 
@@ -108,8 +108,8 @@ MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_pr
                              static_cast<double>(bytes));
   SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
   CriticalPath path = critical_path(program, simulated, run);
-  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved,
-          std::move(program), std::move(simulated), std::move(run), std::move(path),  "", 0};
+  return {std::move(chosen),    std::move(plan), algorithm,       operations, is_proved, std::move(program),
+          std::move(simulated), std::move(run),  std::move(path), "",         0};
 }
 
 }  // namespace

@@ -101,8 +101,7 @@ uint32_t ProgramBuilder::pace_route(uint32_t pace) {
 }
 
 uint32_t ProgramBuilder::memory_route(int rank, uint32_t ctas) {
-  const auto [found, is_new] =
-      memory_routes_.try_emplace({rank, ctas}, static_cast<uint32_t>(program_.routes.size()));
+  const auto [found, is_new] = memory_routes_.try_emplace({rank, ctas}, static_cast<uint32_t>(program_.routes.size()));
   if (is_new) {
     const uint32_t memory = numbered(SimulatedResource{SimulatedResource::Kind::kMemory, rank});
     SimulatedRoute& route = program_.routes.emplace_back();
