@@ -171,6 +171,9 @@ bool was_measured(const MeasuredOn& on, const Topology& topology, const std::vec
 const MeasuredTimes* times_for(const Profile& profile, Collective collective, const Topology& topology,
                                const std::vector<int>& device_of_rank);
 
+// Whether costs of kernels hold for these GPUs.
+bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank);
+
 // Whether the host path was measured to help these ranks.
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);
 

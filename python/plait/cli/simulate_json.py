@@ -19,6 +19,8 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "proved": made.is_proved,
         "operations": made.operations,
         **_times_of(made),
+        "launch": made.launch,
+        "seconds_in_a_row": made.seconds_in_a_row or None,
         "links": made.links,
         "queues": made.queues,
         "what_if": [{"change": change, **_times_of(it)} for change, it in others.items()],
