@@ -7,35 +7,13 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "bindings/dlpack.hpp"
 #include "bindings/python_text.hpp"
+#include "bindings/torch_tensor.hpp"
 
 namespace plait::python {
 namespace {
 
-// The part of DLPack's binary interface that it takes to read one tensor.
-struct DlTensor {
-  void* data;
-  int32_t device_type;
-  int32_t device_id;
-  int32_t dimensions;
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-  const int64_t* shape;
-  const int64_t* strides;  // in elements; null where there are no gaps
-  uint64_t byte_offset;
-};
-
-struct VersionedDlTensor {
-  uint32_t major, minor;
-  void* context;
-  void (*deleter)(VersionedDlTensor*);
-  uint64_t flags;
-  DlTensor tensor;
-};
-constexpr uint64_t kDlReadOnly = 1;
-constexpr uint64_t kDlCopied = 2;
-constexpr int kDlOldestVersioned = 1;
 constexpr int kHostMemory = 1;  // of DLPack's types of devices
 
 bool is_host_memory(int device_type) {
@@ -74,7 +52,10 @@ std::string shape_text(const std::vector<size_t>& shape) {
 }
 
 ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role, int device) : role_(role), device_(device) {
-  if (PyObject_CheckBuffer(array.ptr()) != 0 && take_buffer(array)) {
+  if (const auto tensor = torch_tensor(array, role)) {
+    check_device(tensor->device_type, tensor->device_id);
+    take_dlpack_tensor(*tensor, array);
+  } else if (PyObject_CheckBuffer(array.ptr()) != 0 && take_buffer(array)) {
     check_device(kHostMemory, 0);
   } else if (nb::hasattr(array, "__array_interface__")) {
     check_device(kHostMemory, 0);
@@ -240,17 +221,25 @@ void ArrayView::take_dlpack(nb::handle array) {
   } else {
     refuse("a ", class_of(array), " gives DLPack that cannot be read");
   }
-  const size_t item_bytes = size_t{tensor->bits} * tensor->lanes / 8;
-  layout_ = {{tensor->shape, tensor->shape + tensor->dimensions}, {}, item_bytes};
-  if (tensor->strides != nullptr) {
-    std::vector<int64_t> strides(tensor->strides, tensor->strides + tensor->dimensions);
+  take_dlpack_tensor(*tensor, array);
+}
+
+void ArrayView::take_dlpack_tensor(const DlTensor& tensor, nb::handle array) {
+  const size_t item_bytes = size_t{tensor.bits} * tensor.lanes / 8;
+  layout_ = {{tensor.shape, tensor.shape + tensor.dimensions}, {}, item_bytes};
+  if (tensor.strides != nullptr) {
+    std::vector<int64_t> strides(tensor.strides, tensor.strides + tensor.dimensions);
     for (int64_t& stride : strides) stride *= static_cast<int64_t>(item_bytes);
     layout_ = Layout::of(shape(), strides, item_bytes);
   }
-  data_ = static_cast<std::byte*>(tensor->data) + tensor->byte_offset;
-  item_name_ = nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : join("DLPack type ", +tensor->code);
-  if (tensor->lanes == 1) type_ = element_type_by_dlpack(tensor->code, tensor->bits);
-  if (!type_) advice_ = {"convert them; to move their bytes as they are, pass tensor.view(torch.uint8) or the like"};
+  data_ = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  if (tensor.lanes == 1) type_ = element_type_by_dlpack(tensor.code, tensor.bits);
+  if (type_) {
+    item_name_ = name(*type_);
+    return;
+  }
+  item_name_ = nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : join("DLPack type ", +tensor.code);
+  advice_ = {"convert them; to move their bytes as they are, pass tensor.view(torch.uint8) or the like"};
 }
 
 void ArrayView::check_device(int device_type, int number) const {

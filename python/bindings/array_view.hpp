@@ -17,6 +17,8 @@ namespace plait::python {
 
 namespace nb = nanobind;
 
+struct DlTensor;
+
 // The memory of one array, which stays where it is while the view lives. Takes whatever has the buffer protocol (numpy,
 // array.array, bytearray, memoryview), numpy arrays of types that the buffer protocol has no letter for, and whatever
 // gives DLPack (torch, JAX, CuPy and others) or, for memory of a GPU, __cuda_array_interface__ (numba). Elements may
@@ -58,6 +60,7 @@ class ArrayView {
   T interface_part(nb::handle value, const char* name, const char* expected) const;
   std::vector<int64_t> interface_numbers(nb::handle value, const char* name) const;
   void take_dlpack(nb::handle array);
+  void take_dlpack_tensor(const DlTensor& tensor, nb::handle array);
   void check_device(int device_type, int number) const;
   void read_as(nb::handle dtype);
   [[noreturn]] void refuse_type(const std::string& item, const Advice& advice) const;

@@ -3,11 +3,13 @@
 
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "api/split.hpp"
@@ -19,6 +21,8 @@
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
+#include "bindings/torch_tensor.hpp"
+#include "tuner/tuner.hpp"
 
 namespace plait::python {
 namespace {
@@ -59,6 +63,42 @@ nb::typed<nb::list, Handle> in_process(int size, const Settings& settings) {
 
 nb::typed<nb::list, Handle> in_process_on(const std::vector<int>& devices, const Settings& settings) {
   return handles_of(Communicator::in_process(devices, settings));
+}
+
+std::vector<std::pair<std::string, std::string>> candidates_of(Communicator& communicator, Collective collective,
+                                                               int root) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const Candidate& it : communicator.tuner().candidates(collective, root).all) {
+    found.emplace_back(it.choice.text(), name(it.protocol));
+  }
+  return found;
+}
+
+// Through host memory, also where the ranks have GPUs.
+std::vector<std::string> shared_among(Communicator& communicator, const std::string& mine) {
+  const auto ranks = static_cast<size_t>(communicator.size());
+  const uint64_t bytes = mine.size();
+  std::vector<uint64_t> bytes_of(ranks);
+  communicator.all_gather(&bytes, bytes_of.data(), 1, DataType::kUint64);
+  const uint64_t most = *std::max_element(bytes_of.begin(), bytes_of.end());
+  std::string padded = mine, all(ranks * most, '\0');
+  padded.resize(most);
+  communicator.all_gather(padded.data(), all.data(), most, DataType::kUint8);
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < ranks; ++rank) texts.push_back(all.substr(rank * most, bytes_of[rank]));
+  return texts;
+}
+
+nb::dict tuned_place_of(const Communicator& communicator) {
+  const RankMachine& machine = communicator.tuner().machine();
+  const TunedPlace place = tuned_place(machine.topology, machine.placement.device_of_rank);
+  nb::dict members;
+  members["machine"] = place.machine;
+  members["device"] = place.device;
+  members["devices"] = place.devices;
+  members["cores"] = place.cores;
+  members["nodes"] = place.nodes;
+  return members;
 }
 
 // Converts anything that Python takes for an integer. Throws kInvalidArgument.
@@ -174,6 +214,9 @@ void bind_communicator(nb::module_& module) {
       "reduce_op_name", [](const std::string& op) { return name(reduce_op_of(op)); }, nb::arg("op"),
       "The one name of a reduction: \"avg\" for \"mean\". Raises InvalidArgument.");
 
+  module.def("torch_stream", &torch_stream, nb::arg("array").none(),
+             "The stream on which torch works now, on the GPU of a tensor. None for whatever else.");
+
   nb::class_<Handle>(module, "Communicator")
       .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"),
                   nb::arg("device") = kNoDevice)
@@ -220,6 +263,12 @@ void bind_communicator(nb::module_& module) {
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none(),
            nb::arg("stream") = 0)
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
+      .def(
+          "share",
+          [](Handle& handle, const std::string& mine) {
+            return handle.use([&](Communicator& communicator) { return shared_among(communicator, mine); });
+          },
+          nb::arg("mine"), "The texts of all ranks, in their order, whatever memory the communicator works on.")
       .def("barrier", [](Handle& handle) { handle.use([](Communicator& communicator) { communicator.barrier(); }); })
       .def_prop_ro(
           "topology", [](const Handle& handle) { return Topology(handle.open()->topology()); },
@@ -232,6 +281,16 @@ void bind_communicator(nb::module_& module) {
             return handle.use([&](Communicator& communicator) { return VerifiedPlan(communicator.plan_for(call)); });
           },
           nb::arg("call"))
+      .def(
+          "candidates",
+          [](Handle& handle, const char* collective, int root) {
+            return handle.use([&](Communicator& c) { return candidates_of(c, parse_collective(collective), root); });
+          },
+          nb::arg("collective"), nb::arg("root") = 0,
+          "Algorithms that can be chosen, each with a protocol: (\"ring(parts=2)\", \"Simple\").")
+      .def_prop_ro(
+          "tuned_place", [](const Handle& handle) { return tuned_place_of(*handle.open()); },
+          "The machine of the ranks as measurements of `plait tune` name it.")
       .def(
           "reason_for",
           [](Handle& handle, const Call& call) {

@@ -26,6 +26,10 @@ class Bench {
   void add_nccl(const std::vector<std::string>& libraries) {
     handle_.use([&](Communicator&) { bench_->add_nccl(libraries); });
   }
+  void add_plait(CommunicatorHandle& other) {
+    others_.push_back(other.open());
+    handle_.use([&](Communicator&) { bench_->add_plait(*others_.back()); });
+  }
   std::vector<std::string> peers() const { return bench_->peers(); }
   std::vector<Measurement> measure(const Call& call, int iterations, int warmup, int cycles, int graph, int unalign,
                                    bool in_place, bool check, bool multiplied) {
@@ -46,6 +50,7 @@ class Bench {
  private:
   CommunicatorHandle& handle_;
   std::shared_ptr<Communicator> communicator_;
+  std::vector<std::shared_ptr<Communicator>> others_;
   std::unique_ptr<CudaBench> bench_;
 };
 
@@ -79,6 +84,7 @@ void bind_cuda_bench(nb::module_& module) {
            nb::keep_alive<1, 2>())
       .def("add_nccl", &Bench::add_nccl, nb::arg("libraries"),
            "The first of these libraries that there is. Raises InvalidArgument on all ranks where there is none.")
+      .def("add_plait", &Bench::add_plait, nb::arg("communicator"), "Another one of the same ranks, on the same GPUs.")
       .def_prop_ro("libraries", &Bench::peers, "names, Plait's first")
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
            nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,

@@ -297,16 +297,25 @@ class Communicator:
         )
 
     def _run(self, collective: str, array: Any, out: Any, dtype: Any, op: Op, root: int, stream: Any) -> Any:
-        if self._device is None and stream is None:
-            return self._core.run(collective, array, out, dtype, op, root)
+        if stream is None:
+            if self._device is None:
+                return self._core.run(collective, array, out, dtype, op, root)
+            current = _core.torch_stream(array) if out is None or type(out) is type(array) else None
+            if current is not None:  # the same as below, sooner
+                return self._core.run(collective, array, out, dtype, op, root, current)
 
         def call(handle: int) -> Any:
             return self._core.run(collective, array, out, dtype, op, root, handle)
 
-        return self._enqueue(call, (array, out), stream)
+        return self._enqueue(call, (array, out), stream, allocates=out is None)
 
-    def _enqueue(self, call: Callable[[int], Any], arrays: Sequence[Any], stream: Any) -> Any:
-        """Makes a call on a stream; without one, on that of the arrays' package, or waits for the call."""
+    def _enqueue(
+        self, call: Callable[[int], Any], arrays: Sequence[Any], stream: Any, *, allocates: bool = False
+    ) -> Any:
+        """Makes a call on a stream; without one, on that of the arrays' package, or waits for the call.
+
+        `allocates`: the call makes a new array, of the package of the first.
+        """
         if self._device is None:
             _refuse_stream(stream)
             return call(0)
@@ -314,7 +323,8 @@ class Communicator:
         for array in given:
             streams.make_ready(array)
         if stream is not None:
-            return streams.call_on(streams.handle_of(stream), given[0] if given else None, call)
+            handle = streams.handle_of(stream)
+            return streams.call_on(handle, arrays[0], call) if allocates else call(handle)
         current = streams.current(given[0]) if given else None
         result = call(streams.PER_THREAD if current is None else current)
         if current is None:
@@ -342,7 +352,10 @@ class Communicator:
         """
         given = _plan(plan)
         return self._enqueue(
-            lambda handle: self._core.run_plan(given, array, out, dtype, op, handle), (array, out), stream
+            lambda handle: self._core.run_plan(given, array, out, dtype, op, handle),
+            (array, out),
+            stream,
+            allocates=out is None,
         )
 
     def send(self, array: Any, peer: int, *, dtype: Any = None, stream: Any = None) -> None:

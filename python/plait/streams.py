@@ -38,6 +38,8 @@ def current(array: Any) -> int | None:
     """
     package = package_of(array)
     if package == "torch":
+        if not array.is_cuda:
+            return None  # the call refuses it
         import torch
 
         return torch.cuda.current_stream(array.device).cuda_stream
@@ -51,7 +53,7 @@ def current(array: Any) -> int | None:
 def call_on(handle: int, array: Any, call: Callable[[int], Any]) -> Any:
     """call(handle), for which the array's package allocates on that stream: new memory has no work of another one."""
     package = package_of(array)
-    if package == "torch":
+    if package == "torch" and array.is_cuda:
         import torch
 
         with torch.cuda.stream(torch.cuda.ExternalStream(handle, device=array.device)):

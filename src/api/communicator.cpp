@@ -467,6 +467,8 @@ std::vector<std::vector<int>> Communicator::groups() const {
   return groups_or_nodes(held(impl_).main_tuner().machine().base);
 }
 
+Tuner& Communicator::tuner() const { return held(impl_).main_tuner(); }
+
 // If the communicator has GPUs, these describe calls on the GPU.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);

@@ -25,6 +25,7 @@
 namespace plait {
 
 class Hosts;
+class Tuner;
 
 // The `device` of a rank whose buffers are in host memory only.
 inline constexpr int kNoDevice = -1;
@@ -168,6 +169,8 @@ class Communicator {
   // The ranks that NVLink joins to each other, lowest first. Without GPUs, all ranks of a node.
   std::vector<std::vector<int>> groups() const;
 
+  // That chooses plans.
+  Tuner& tuner() const;
   // The verified plan that a call runs, and the reason of the choice. On GPUs, launch_for() may name another plan for
   // the last slices of a message.
   const VerifiedPlan& plan_for(const Call& call);

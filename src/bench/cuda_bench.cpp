@@ -374,6 +374,8 @@ CudaBench::CudaBench(Communicator& communicator, size_t largest_bytes) {
 
 CudaBench::~CudaBench() = default;
 
+void CudaBench::add_plait(Communicator& communicator) { open().peers.push_back(make_cuda_plait_peer(communicator)); }
+
 void CudaBench::add_nccl(const std::vector<std::string>& libraries) {
   const DeviceGuard guard(impl_->device);
   for (auto& peer : make_nccl_peers(impl_->communicator, impl_->largest_bytes, libraries)) {

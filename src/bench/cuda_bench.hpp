@@ -33,6 +33,8 @@ class CudaBench {
   CudaBench(const CudaBench&) = delete;
   CudaBench& operator=(const CudaBench&) = delete;
 
+  // Adds another communicator of the same ranks on the same GPUs, which outlives this.
+  void add_plait(Communicator& communicator);
   // Adds NCCL as make_nccl_peers() does.
   void add_nccl(const std::vector<std::string>& libraries);
   // Plait first.

@@ -21,6 +21,7 @@ struct CudaBench::Impl {};
 
 CudaBench::CudaBench(Communicator&, size_t) { refuse(); }
 CudaBench::~CudaBench() = default;
+void CudaBench::add_plait(Communicator&) { refuse(); }
 void CudaBench::add_nccl(const std::vector<std::string>&) { refuse(); }
 std::vector<std::string> CudaBench::peers() const { refuse(); }
 std::vector<Measurement> CudaBench::measure(const Call&, const CudaMeasureOptions&) { refuse(); }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "model/units.hpp"
@@ -130,6 +131,24 @@ const MeasuredTimes* times_for(const Profile& profile, Collective collective, co
 
 bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank) {
   return kernels.gpus.empty() || is_one_of(device_at(topology, device_of_rank[0]).model, kernels.gpus);
+}
+
+TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_of_rank) {
+  TunedPlace place;
+  place.machine = topology.name;
+  place.nodes = topology.nodes;
+  std::set<std::string> models;
+  const std::vector<int> used = distinct(device_of_rank);
+  for (const int device : used) models.insert(device_at(topology, device).model);
+  for (const std::string& model : models) place.device += join(place.device.empty() ? "" : ", ", model);
+  const DeviceKind kind = device_at(topology, used[0]).kind;
+  place.devices = static_cast<int>(used.size());
+  if (kind != DeviceKind::kCpu) return place;
+  // Ranks on the CPUs of a host run on any of its cores.
+  const std::vector<int> sockets = devices_of(topology, DeviceKind::kCpu);
+  place.devices = static_cast<int>(sockets.size());
+  for (const int socket : sockets) place.cores += device_at(topology, socket).cores;
+  return place;
 }
 
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank) {

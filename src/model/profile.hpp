@@ -109,6 +109,33 @@ struct MeasuredTimes {
   std::map<std::string, std::vector<Point>> of_plan;  // by its name, in order of size
 };
 
+// The machine of ranks, as measurements of `plait tune` name it. Equal places have equal times.
+struct TunedPlace {
+  std::string machine;  // the topology's name: "live", or that of a described machine
+  std::string device;   // the model of each rank's device; of several models, all of them
+  int devices = 0;      // GPUs that the ranks have, or CPU sockets of their hosts
+  int cores = 0;        // of these sockets; 0 for GPUs
+  int nodes = 1;
+  bool operator==(const TunedPlace&) const = default;
+};
+
+// What was measured to be the fastest for messages of some sizes.
+struct TunedRule {
+  size_t from = 0, to = 0;              // bytes of the message, both included
+  std::string choice;                   // an algorithm's spec, also of a zero-copy plan
+  std::optional<std::string> protocol;  // on GPUs; none: as the profile's other tables say
+  std::string reason;                   // one sentence
+};
+
+// The rules of one collective, for these ranks and no others: they go before all other tables.
+struct TunedTable {
+  Collective collective = Collective::kAllReduce;
+  int ranks = 0;
+  TunedPlace place;
+  std::vector<TunedRule> rules;
+  MeasuredTimes times;  // of the plans that the rules choose
+};
+
 // The host path: how much goes through host memory while links carry the rest.
 struct HostPathRule {
   RuleCondition when;
@@ -149,6 +176,7 @@ struct Profile {
   std::vector<MeasuredRule> algorithms, zero_copy, endings, protocols;
   std::vector<MeasuredRule> messages;  // straight from buffer to buffer, by which engine
   std::vector<MeasuredTimes> times;
+  std::vector<TunedTable> tuned;
   MeasuredOn measured_on;
   std::optional<HostPathProfile> host_path;
   int few_sms = 0;  // a limit below this is few
@@ -173,6 +201,9 @@ const MeasuredTimes* times_for(const Profile& profile, Collective collective, co
 
 // Whether costs of kernels hold for these GPUs.
 bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank);
+
+// The place of ranks on these devices.
+TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_of_rank);
 
 // Whether the host path was measured to help these ranks.
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);

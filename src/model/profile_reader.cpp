@@ -329,6 +329,74 @@ MeasuredOn read_measured_on(const JsonValue& object) {
   return on;
 }
 
+TunedPlace read_tuned_place(const JsonValue& object) {
+  object.allow_only({"machine", "device", "devices", "cores", "nodes"});
+  TunedPlace place;
+  place.machine = object.at("machine").as_name();
+  place.device = object.at("device").as_string();
+  place.devices = static_cast<int>(object.at("devices").as_integer(1, 1 << 20));
+  place.cores = static_cast<int>(object.at("cores").as_integer(0, 1 << 20));
+  place.nodes = static_cast<int>(object.at("nodes").as_integer(1, 1 << 20));
+  return place;
+}
+
+// A name of an algorithm as it is called, so that who reads the file knows what runs.
+std::string read_plan(const JsonValue& text, Collective collective) {
+  std::string plan(text.as_string());
+  if (to_text(parse_spec(plan, collective)) != plan) text.fail_expected("a plan as it is called");
+  return plan;
+}
+
+TunedRule read_tuned_rule(const JsonValue& object, Collective collective) {
+  object.allow_only({"from", "to", "choose", "protocol", "reason"});
+  TunedRule rule;
+  rule.from = read_bytes(object.at("from"));
+  rule.to = read_bytes(object.at("to"));
+  if (rule.to < rule.from) object.at("to").fail_expected("at least as many bytes as in \"from\"");
+  rule.choice = read_plan(object.at("choose"), collective);
+  if (const auto protocol = object.find("protocol")) {
+    constexpr const char* kProtocols[] = {"Simple", "LL", "LL128"};
+    rule.protocol = kProtocols[find_name(*protocol, protocol->as_string(), kProtocols)];
+  }
+  rule.reason = object.at("reason").as_string();
+  return rule;
+}
+
+// Rows that `plait tune` keeps for itself, too: only times of what was the fastest matter here.
+void read_tuned_rows(const JsonValue& rows, MeasuredTimes& times) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const JsonValue it = rows.at(i);
+    const std::string plan = read_plan(it.at("choose"), times.collective);
+    std::vector<MeasuredTimes::Point>& points = times.of_plan[plan];
+    points.push_back({read_bytes(it.at("bytes")), it.at("us").as_number() * kMicro});
+    if (points.size() > 1 && points[points.size() - 2].bytes >= points.back().bytes) {
+      it.fail_expected("more bytes than in the row before");
+    }
+  }
+}
+
+std::vector<TunedTable> read_tuned(const JsonValue& root) {
+  std::vector<TunedTable> all;
+  const auto array = root.find("tuned");
+  for (size_t i = 0; array && i < array->size(); ++i) {
+    const JsonValue it = array->at(i);
+    it.allow_only({"collective", "ranks", "place", "source", "rules", "rows"});
+    TunedTable& table = all.emplace_back();
+    table.collective = parse_collective(it.at("collective").as_string());
+    table.ranks = static_cast<int>(it.at("ranks").as_integer(1, 1 << 20));
+    table.place = read_tuned_place(it.at("place"));
+    const JsonValue rules = it.at("rules");
+    for (size_t row = 0; row < rules.size(); ++row) {
+      table.rules.push_back(read_tuned_rule(rules.at(row), table.collective));
+    }
+    table.times.collective = table.collective;
+    table.times.ranks = table.ranks;
+    table.times.source = read_source(it.at("source"));
+    read_tuned_rows(it.at("rows"), table.times);
+  }
+  return all;
+}
+
 }  // namespace
 
 Profile parse_profile(std::string_view text, std::string file) {
@@ -337,7 +405,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   const JsonValue format = root.at("format");
   if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
   root.allow_only({"format", "name", "source", "fits", "measured_on", "costs", "few_sms", "algorithms", "zero_copy",
-                   "endings", "protocols", "messages", "times", "host_path"});
+                   "endings", "protocols", "messages", "times", "tuned", "host_path"});
   Profile profile;
   profile.name = root.at("name").as_name();
   profile.source = read_source(root.at("source"));
@@ -355,6 +423,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   profile.protocols = read_rules(root, "protocols");
   profile.messages = read_rules(root, "messages");
   profile.times = read_times(root);
+  profile.tuned = read_tuned(root);
   if (const auto path = root.find("host_path")) profile.host_path = read_host_path(*path);
   return profile;
 }

@@ -47,6 +47,7 @@ struct Choice {
   PlanChoice plan;
   // Who decided: the user, a measured table, or else the model.
   bool is_forced = false, is_measured = false;
+  bool is_tuned = false;           // measured, and for these very ranks
   std::string measured_elsewhere;  // where the table was measured, if not on such a machine: "up to 4 ranks of H100"
 
   // The rest is for ranks on GPUs.

@@ -123,9 +123,31 @@ std::optional<PlanChoice> Tuner::zero_copy(const Query& query, const AlgorithmOv
     return choice;
   }
   if (launch_ || machine_.ranks() < 2 || gpus.ranks_per_device > 1 || !gpus.maps_buffers) return std::nullopt;
+  if (const TunedRule* tuned = tuned_rule(query)) {
+    const AlgorithmSpec spec = parse_spec(tuned->choice, query.collective);
+    return spec.zero_copy ? std::optional(made_of(spec, query, tuned->reason)) : std::nullopt;
+  }
   const MeasuredRule* const rule = first_match(machine_.profile->zero_copy, subject_of(machine_, query));
   if (rule == nullptr) return std::nullopt;
   return made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
+}
+
+const TunedTable* Tuner::tuned_table(Collective collective) const {
+  const std::vector<TunedTable>& all = machine_.profile->tuned;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const TunedTable& it) {
+    return it.collective == collective && it.ranks == machine_.ranks() &&
+           it.place == tuned_place(machine_.topology, machine_.placement.device_of_rank);
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+const TunedRule* Tuner::tuned_rule(const Query& query) const {
+  if (machine_.gpus && machine_.gpus->most_sms > 0) return nullptr;  // measured with as many SMs as are fast
+  const TunedTable* const table = tuned_table(query.collective);
+  if (table == nullptr) return nullptr;
+  const auto found = std::find_if(table->rules.begin(), table->rules.end(),
+                                  [&](const TunedRule& it) { return it.from <= query.bytes && query.bytes <= it.to; });
+  return found == table->rules.end() ? nullptr : &*found;
 }
 
 const MeasuredRule* Tuner::measured_rule(const Query& query) const {
@@ -147,11 +169,18 @@ Choice Tuner::choose(const Query& query) {
   std::optional<Protocol> protocol;
   if (query.only_simple) protocol = Protocol::kSimple;
   int threads = 0;
+  const bool is_free = query.plan == 0 && forced == nullptr;
+  const TunedRule* const tuned = is_free ? tuned_rule(query) : nullptr;
+  const bool is_tuned_plan = tuned != nullptr && !parse_spec(tuned->choice, query.collective).zero_copy;
   if (query.plan != 0) {
     choice.plan = made_of(given(query.plan));
   } else if (forced != nullptr && !forced->spec.zero_copy) {
     choice.plan = made_of(forced->spec, query, join("asked for as '", forced->text, "'"));
     choice.is_forced = true;
+  } else if (is_tuned_plan) {
+    choice.plan = made_of(parse_spec(tuned->choice, query.collective), query, tuned->reason);
+    choice.is_measured = true;
+    if (tuned->protocol && !query.only_simple) protocol = parse_protocol(*tuned->protocol);
   } else if (const MeasuredRule* rule = measured_rule(query)) {
     choice.plan = made_of(parse_spec(rule->choice, query.collective), query, rule->reason);
     choice.is_measured = true;
@@ -164,6 +193,8 @@ Choice Tuner::choose(const Query& query) {
     protocol = best.protocol;
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, {protocol, threads});
+  choice.is_tuned = tuned != nullptr && (is_tuned_plan || choice.zero_copy);
+  if (choice.is_tuned) return choice;
   if (choice.is_measured || (choice.zero_copy && !choice.insists_on_zero_copy)) {
     choice.measured_elsewhere = measured_elsewhere_;
   }
@@ -255,17 +286,23 @@ ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
 // They hold for what a rule chooses, and for GPUs that users let do what they can.
 void Tuner::add_measured(ChoiceRange& range) const {
   const Choice& choice = range.choice;
+  const auto* const tuned = choice.is_tuned ? tuned_table(choice.plan.arguments.collective) : nullptr;
+  if (tuned != nullptr) return add_points(range, tuned->times);
   const bool is_free = machine_.gpus && machine_.gpus->most_sms == 0 && machine_.gpus->maps_buffers && !launch_;
   if (!choice.is_measured || !is_free) return;
   const MeasuredTimes* const times = times_for(*machine_.profile, choice.plan.arguments.collective, machine_.topology,
                                                machine_.placement.device_of_rank);
-  if (times == nullptr) return;
-  const auto found = times->of_plan.find(choice.zero_copy.value_or(choice.plan).text());
-  if (found == times->of_plan.end()) return;
+  if (times != nullptr) add_points(range, *times);
+}
+
+void Tuner::add_points(ChoiceRange& range, const MeasuredTimes& times) {
+  const Choice& choice = range.choice;
+  const auto found = times.of_plan.find(choice.zero_copy.value_or(choice.plan).text());
+  if (found == times.of_plan.end()) return;
   for (const MeasuredTimes::Point& it : found->second) {
     if (it.bytes >= range.from && it.bytes <= range.to) range.measured.push_back(it);
   }
-  if (!range.measured.empty()) range.measured_source = times->source;
+  if (!range.measured.empty()) range.measured_source = times.source;
 }
 
 std::vector<ChoiceRange> Tuner::ranges(Query query, size_t most) {

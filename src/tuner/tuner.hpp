@@ -1,8 +1,8 @@
 // The one choice, for communicators and for `plait plan`.
 //
-// The first of these decides: the plan that the call names, the algorithm on which the user insists, a measured table
-// of the machine's profile, the candidate that the model finds cheapest. The choice is a pure function of facts that
-// are equal on all ranks, so all choose alike.
+// The first of these decides: the plan that the call names, the algorithm on which the user insists, what `plait tune`
+// measured for these very ranks, a measured table of the machine's profile, the candidate that the model finds
+// cheapest. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
 #pragma once
 
 #include <map>
@@ -74,6 +74,10 @@ class Tuner {
   bool is_same(const Choice& a, const Choice& b) const;
   ChoiceRange range(size_t from, size_t to, Choice choice);
   void add_measured(ChoiceRange& range) const;
+  static void add_points(ChoiceRange& range, const MeasuredTimes& times);
+  // The rule that was measured for these very ranks; null where there is none.
+  const TunedRule* tuned_rule(const Query& query) const;
+  const TunedTable* tuned_table(Collective collective) const;
   // The row of the profile that chooses the algorithm; null where there is none for so many ranks.
   const MeasuredRule* measured_rule(const Query& query) const;
 

@@ -197,6 +197,7 @@ def cost_of_a_call(comm: plait.Communicator) -> None:
     for name, call in (
         ("all_reduce(t, out=t)", lambda: comm.all_reduce(tensor, out=tensor)),
         ("all_reduce(t, out=t, stream=number)", lambda: comm.all_reduce(tensor, out=tensor, stream=0)),
+        ("all_reduce(t)", lambda: comm.all_reduce(tensor)),
         ("tensor.add_(0)", lambda: tensor.add_(0)),
     ):
         times = []
@@ -207,6 +208,19 @@ def cost_of_a_call(comm: plait.Communicator) -> None:
                 call()
             times.append((time.perf_counter() - start) * 1e4)
         print(f"{name}: {sorted(times)[10]:.2f} us (median of 20 times 100 calls)")
+    bench = plait._core.CudaBench(comm._core, 64)
+    options = {
+        "iterations": 100,
+        "warmup": 10,
+        "cycles": 20,
+        "graph": 0,
+        "unalign": 0,
+        "in_place": True,
+        "check": False,
+    }
+    (beside, *_) = bench.measure(plait._core.Call("all_reduce", 16), **options)
+    print(f"the same from C++, kernels included: {sorted(beside.seconds)[10] * 1e6:.2f} us")
+    bench.close()
 
 
 TESTS: dict[str, Callable[[plait.Communicator], None]] = {

@@ -31,6 +31,7 @@ COMMANDS = [
     "paper",
     "run",
     "bench",
+    "tune",
     "info",
     "doctor",
     "settings",

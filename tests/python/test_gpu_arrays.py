@@ -109,3 +109,117 @@ def test_the_default_stream_of_numba_is_null():
 def test_what_is_no_stream(stream):
     with pytest.raises(plait.InvalidArgument, match=r"stream: a .* is none; pass a stream of torch, CuPy or numba"):
         streams.handle_of(stream)
+
+
+class DlTensor(ctypes.Structure):
+    """DLPack's DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("dimensions", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+GIVE = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DlTensor))
+CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+class DlExchange(ctypes.Structure):
+    """DLPack's DLPackExchangeAPI."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("give_managed", ctypes.c_void_p),
+        ("take_managed", ctypes.c_void_p),
+        ("give", GIVE),
+        ("current_stream", CURRENT_STREAM),
+    )
+
+
+@GIVE
+def give(tensor, out):
+    shape, strides = tensor.array.shape, [step // tensor.array.itemsize for step in tensor.array.strides]
+    dimensions = len(shape)
+    tensor.numbers = (ctypes.c_int64 * (2 * dimensions))(*shape, *strides)
+    numbers = ctypes.cast(tensor.numbers, ctypes.POINTER(ctypes.c_int64))
+    after = ctypes.cast(ctypes.byref(tensor.numbers, 8 * dimensions), ctypes.POINTER(ctypes.c_int64))
+    code = {"i": 0, "f": 2, "c": 5}[tensor.array.dtype.kind]
+    out[0] = DlTensor(
+        tensor.array.ctypes.data, *tensor.device, dimensions, code, 8 * tensor.array.itemsize, 1, numbers, after, 0
+    )
+    return 0
+
+
+@CURRENT_STREAM
+def current_stream(device_type, device_id, stream):
+    stream[0] = 1000 * device_type + device_id
+    return 0
+
+
+EXCHANGE = DlExchange(1, 3, None, None, None, None, give, current_stream)
+CAPSULE_NAME = b"dlpack_exchange_api"  # a capsule keeps its address
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class Tensor:
+    """A tensor as torch 2.10 and later give their memory to C++."""
+
+    __dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(EXCHANGE), CAPSULE_NAME, None)
+
+    def __init__(self, array, *, device=(1, 0), requires_grad=False, conjugated=False, negated=False):
+        self.array, self.device, self.requires_grad = array, device, requires_grad
+        self.is_conj, self.is_neg = (lambda: conjugated), (lambda: negated)
+        self.dtype = f"torch.{array.dtype}"
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **options):
+        raise BufferError("it stands for other numbers")
+
+
+Tensor.__module__ = "torch"
+
+
+def test_tensors_give_their_memory_without_calls_of_python(comm):
+    given = np.arange(12, dtype="float32").reshape(3, 4)
+    out = Tensor(np.zeros((3, 4), "float32"))
+    comm.all_reduce(Tensor(given), out=out)
+    assert (out.array == given).all()
+    across = Tensor(np.zeros((4, 3), "float32").T)  # the other order
+    comm.all_reduce(Tensor(given), out=across)
+    assert (across.array == given).all()
+    numbers = Tensor(np.arange(4) * 1j)
+    comm.all_reduce(numbers, out=numbers)
+    assert (numbers.array == np.arange(4) * 1j).all()
+
+
+def test_tensors_that_stand_for_others_are_asked_as_any_array(comm):
+    for tensor in (
+        Tensor(np.ones(4), requires_grad=True),
+        Tensor(np.ones(4) * 1j, conjugated=True),
+    ):
+        with pytest.raises(plait.InvalidArgument, match="a Tensor cannot be shared: it stands for other numbers"):
+            comm.all_reduce(tensor)
+    with pytest.raises(plait.InvalidArgument, match=r"array: the tensor is a negative view .*resolve_neg\(\)"):
+        comm.all_reduce(Tensor(np.ones(4), negated=True))
+    with pytest.raises(plait.InvalidArgument, match="array: the array is in the memory of a device"):
+        comm.all_reduce(Tensor(np.ones(4), device=(2, 0)))
+
+
+def test_the_stream_on_which_torch_works():
+    stream = plait._core.torch_stream
+    assert stream(Tensor(np.ones(4), device=(2, 1))) == 2001
+    assert [stream(it) for it in (None, np.ones(4), Tensor(np.ones(4)), OnGpu())] == [None] * 4

@@ -24,6 +24,7 @@ from . import (
     simulate,
     topo,
     training,
+    tune,
     verify,
 )
 from .parser import Parser
@@ -44,6 +45,7 @@ _COMMANDS = (
     paper,
     run,
     bench,
+    tune,
     info,
     doctor,
     settings,

@@ -31,7 +31,7 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
             for root in roots:
                 for _ in range(options.run_cycles):
                     for size in _sizes(options):
-                        count = _count(collective, size, _core.size_of(dtype), ranks)
+                        count = count_of(collective, size, _core.size_of(dtype), ranks)
                         total = count * _core.size_of(dtype) * (ranks if collective in _WITH_BLOCKS else 1)
                         yield collective, total, count, dtype, op, root, ranks
 
@@ -93,7 +93,7 @@ def _sizes(options: argparse.Namespace) -> Iterator[int]:
         size = size * options.stepfactor if options.stepfactor > 1 else size + options.stepbytes
 
 
-def _count(collective: str, size: int, element: int, ranks: int) -> int:
+def count_of(collective: str, size: int, element: int, ranks: int) -> int:
     """nccl-tests' count for a size: blocks are whole multiples of 16 bytes."""
     if collective not in _WITH_BLOCKS:
         return size // element

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import array
 import csv
 import datetime
 import io
@@ -12,14 +11,13 @@ import platform
 import shlex
 import socket
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import __version__, _core
 from ..communicator import Communicator
 from . import bench_cuda
-
-_MOST_TEXT = 128  # bytes in which a rank names its device
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,12 @@ class Place:
         device = machine.devices[ordinal]
         return cls(ordinal, device.bus_id, device.name)
 
-    def as_bytes(self) -> bytearray:
-        text = f"{self.ordinal} {self.bus_id} {self.name}".encode()[:_MOST_TEXT]
-        return bytearray(text.ljust(_MOST_TEXT, b"\0"))
+    def as_text(self) -> str:
+        return f"{self.ordinal} {self.bus_id} {self.name}"
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Place:
-        ordinal, bus_id, name = data.rstrip(b"\0").decode(errors="replace").split(" ", 2)
+    def from_text(cls, text: str) -> Place:
+        ordinal, bus_id, name = text.split(" ", 2)
         return cls(int(ordinal), bus_id, name)
 
 
@@ -151,13 +148,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.start = _now()
-        mine = array.array("q", [os.getpid()])
-        self.pids = array.array("q", bytes(mine.itemsize * self.communicator.size))
-        self.communicator.all_gather(mine, out=self.pids)
-        texts = bytearray(_MOST_TEXT * self.communicator.size)
-        self.communicator.all_gather(self.place.as_bytes(), out=texts)
-        each = (bytes(texts[at : at + _MOST_TEXT]) for at in range(0, len(texts), _MOST_TEXT))
-        self.places = [Place.from_bytes(text) for text in each]
+        core = self.communicator._core
+        self.pids = [int(pid) for pid in core.share(str(os.getpid()))]
+        self.places = [Place.from_text(text) for text in core.share(self.place.as_text())]
 
     def wrong(self) -> int:
         return sum(max(place[0].wrong, 0) for row in self.rows for place in row.places())
@@ -193,7 +186,7 @@ class Run:
             "command": shlex.join(["plait", *options.arguments]),
             "args": options.arguments,
             "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
-            "machine": self._machine(),
+            "machine": describe_machine(self.machine, self.libraries),
             "config": {
                 "collective": options.collective,
                 "vs": options.vs,
@@ -258,18 +251,6 @@ class Run:
                 cells[f"{name} {title}_time_us"] = seconds(peer) * 1e6 if is_measured(peer) else ""
         return cells | {"ranks": case.ranks, "plan": row.plan or ""}
 
-    def _machine(self) -> dict[str, Any]:
-        found = _host_machine(_cpu_model())
-        if self.machine is None:
-            found["words"] += "; ranks are processes on shared memory"
-            return found
-        found |= bench_cuda.describe(self.machine) | {"nccl": next(iter(self.libraries[1:]), None)}
-        found["words"] = (
-            f"{found['gpus']} x {found['gpu']}, driver {found['driver'] or 'unknown'}, CUDA {found['cuda_runtime']}; "
-            f"{found['words']}; one process a rank"
-        )
-        return found
-
     def _row_as_json(self, row: Row) -> dict[str, Any]:
         case = row.case
         out_of_place, in_place = (self._place_as_json(case, place) for place in row.places())
@@ -306,6 +287,20 @@ class Run:
                 for title, modes in self.peers.items()
             }
         return result
+
+
+def describe_machine(machine: _core.CudaMachine | None, libraries: Sequence[str] = ()) -> dict[str, Any]:
+    """This host and, unless `machine` is None, its GPUs. `libraries` are what is measured, Plait first."""
+    found = _host_machine(_cpu_model())
+    if machine is None:
+        found["words"] += "; ranks are processes on shared memory"
+        return found
+    found |= bench_cuda.describe(machine) | {"nccl": next(iter(libraries[1:]), None)}
+    found["words"] = (
+        f"{found['gpus']} x {found['gpu']}, driver {found['driver'] or 'unknown'}, CUDA {found['cuda_runtime']}; "
+        f"{found['words']}; one process a rank"
+    )
+    return found
 
 
 def _times_as_json(measurement: _core.Measurement) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _of_this_machine(system: System) -> Finding:
     gpus = f"{len(names)} x {names[0]}"
     if not any(kind in names[0] for kind in _MEASURED):
         cause = f"no wins were measured on {gpus}"
-        remedy = "PLAIT_NCCL_TAKE=all, or a table in PLAIT_NCCL_WINS"
+        remedy = "plait tune --nccl makes a table for PLAIT_NCCL_WINS"
         return Finding.note("the drop-in would take over nothing", cause, remedy)
     return Finding.note(
         f"the drop-in takes over calls where Plait was measured to be faster, on communicators of 2 or 4 H100 or H200; "

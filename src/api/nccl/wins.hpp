@@ -1,5 +1,5 @@
 // Tables of the calls that Plait has been measured to perform faster than NCCL: profiles/nccl/*.json, which are part of
-// the drop-in, or the file that PLAIT_NCCL_WINS names. `tools/nccl_wins.py` writes them from stored results.
+// the drop-in, or the file that PLAIT_NCCL_WINS names. `benchmarks/nccl_wins.py` and `plait tune --nccl` write them.
 #pragma once
 
 #include <array>
