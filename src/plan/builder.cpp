@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/conditions.hpp"
 #include "plan/proof_size.hpp"
 
@@ -52,9 +53,10 @@ Place PlanBuilder::take_host(int rank, int count) {
 
 void PlanBuilder::expect(int64_t operations) const {
   if (operations <= operations_left_) return;
-  throw PlanTooLarge(ErrorCode::kInvalidArgument,
-                     join("plan ", plan_.algorithm, " over ", plan_.rank_count(), " ranks would have more than ",
-                          most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
+  throw PlanTooLarge(
+      ErrorCode::kInvalidArgument,
+      join("plan ", plan_.algorithm, " over ", counted(plan_.rank_count(), "rank"), " would have more than ",
+           most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
 }
 
 void PlanBuilder::append(QueueId queue, Operation operation) {
@@ -65,7 +67,7 @@ void PlanBuilder::append(QueueId queue, Operation operation) {
 
 void PlanBuilder::number_chunks(std::vector<int> order) {
   if (static_cast<int>(order.size()) != chunk_count()) {
-    fail(ErrorCode::kInternal, "an order of ", order.size(), " chunks for a plan of ", chunk_count());
+    fail(ErrorCode::kInternal, "an order of ", counted(order.size(), "chunk"), " for a plan of ", chunk_count());
   }
   order_ = std::move(order);
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/figures.hpp"
+
 namespace plait {
 
 double Memory::most_bytes(const Plan& plan, double reads) {
@@ -175,7 +177,8 @@ void Memory::write(const Actor& actor, const Touched& it, ValueTable::Id value) 
   }
   if (it.place.buffer == Buffer::kOutput && reduces(plan_.collective) && values_.is_partial(value)) {
     refuse(actor, it, "puts an unfinished reduction of chunk ", it.chunk, " (", values_.count(value), " of ",
-           plan_.rank_count(), " ranks) into ", to_text(it.place), "; unfinished reductions belong in scratch or host");
+           counted(plan_.rank_count(), "rank"), ") into ", to_text(it.place),
+           "; unfinished reductions belong in scratch or host");
   }
   if (!overwritten_unread_ && !it.in_place && is_unread_store(cell, it.place.rank)) {
     overwritten_unread_ = id_of(cell.writer);
