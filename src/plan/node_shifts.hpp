@@ -59,7 +59,7 @@ class NodeShifts {
 
  private:
   int each() const { return ranks_per_node_; }
-  const uint16_t* digits_of(int node) const { return &values_[static_cast<size_t>(node) * digits_.size()]; }
+  const uint16_t* digits_of(int node) const { return values_.data() + static_cast<size_t>(node) * digits_.size(); }
 
   std::vector<NodeDigit> digits_;
   std::vector<int> weights_;  // of each digit in the number of a node
