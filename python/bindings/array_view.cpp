@@ -52,11 +52,11 @@ std::string shape_text(const std::vector<size_t>& shape) {
 }
 
 ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role, int device) : role_(role), device_(device) {
-  if (const auto tensor = torch_tensor(array, role)) {
+  if (PyObject_CheckBuffer(array.ptr()) != 0 && take_buffer(array)) {
+    check_device(kHostMemory, 0);
+  } else if (const auto tensor = torch_tensor(array, role)) {
     check_device(tensor->device_type, tensor->device_id);
     take_dlpack_tensor(*tensor, array);
-  } else if (PyObject_CheckBuffer(array.ptr()) != 0 && take_buffer(array)) {
-    check_device(kHostMemory, 0);
   } else if (nb::hasattr(array, "__array_interface__")) {
     check_device(kHostMemory, 0);
     take_array_interface(array, "__array_interface__");

@@ -186,14 +186,7 @@ class AlongPaths {
     for (int rank = 0; rank < arguments_.ranks && has_rank_blocks(arguments_.collective); ++rank) {
       shape.first_of_piece.push_back(first_chunk(lane, rank));
     }
-    RingSteps steps(builder_, carrier, shape);
-    HeldByRank held = all_inputs(arguments_.ranks);
-    if (shape.scatters) steps.reduce_scatter(held);
-    if (shape.gathers) {
-      steps.all_gather(held, to_outputs());
-    } else {
-      steps.store(held, to_outputs());
-    }
+    RingSteps(builder_, carrier, shape).perform(all_inputs(arguments_.ranks), to_outputs());
   }
 
   // Every rank passes on what came or, in a reduction, that and its own input.

@@ -56,14 +56,7 @@ Plan make_ring(const AlgorithmArguments& arguments) {
   shape.stores_to_peers = arguments.access == Access::kZeroCopy;
   if (collective == Collective::kAllGather && shape.stores_to_peers) tell_previous(builder, carrier, shape.queues);
 
-  RingSteps steps(builder, carrier, shape);
-  HeldByRank held = all_inputs(ranks);
-  if (shape.scatters) steps.reduce_scatter(held);
-  if (shape.gathers) {
-    steps.all_gather(held, to_outputs());
-  } else {
-    steps.store(held, to_outputs());
-  }
+  RingSteps(builder, carrier, shape).perform(all_inputs(ranks), to_outputs());
   return builder.finish();
 }
 

@@ -74,14 +74,7 @@ class AlongRings {
       if (!has_rank_blocks(collective)) continue;  // else each has a share of its own block
       shape.first_of_piece.push_back((rank * static_cast<int>(rings_.size()) + index) * arguments_.parts);
     }
-    RingSteps steps(builder_, carrier, shape);
-    HeldByRank held = all_inputs(arguments_.ranks);
-    if (shape.scatters) steps.reduce_scatter(held);
-    if (shape.gathers) {
-      steps.all_gather(held, to_outputs());
-    } else {
-      steps.store(held, to_outputs());
-    }
+    RingSteps(builder_, carrier, shape).perform(all_inputs(arguments_.ranks), to_outputs());
   }
 
   void broadcast(int index, const std::vector<QueueId>& queues, Carrier& carrier) {

@@ -74,6 +74,15 @@ void RingSteps::settle() {
   }
 }
 
+void RingSteps::perform(HeldByRank held, const Finish& finish) {
+  if (shape_.scatters) reduce_scatter(held);
+  if (shape_.gathers) {
+    all_gather(held, finish);
+  } else {
+    store(held, finish);
+  }
+}
+
 void RingSteps::store(const HeldByRank& held, const Finish& finish) {
   for (int x = 0; x < size(); ++x) {
     const QueueId queue = this->queue(x, steps_done_);

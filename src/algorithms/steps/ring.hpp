@@ -35,6 +35,9 @@ class RingSteps {
 
   RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
 
+  // All that the shape says, from inputs to outputs.
+  void perform(HeldByRank held, const Finish& finish);
+
   // After P - 1 steps queue x has all contributions of its ring to piece x. The arrivals come first in held[rank], and
   // they are not yet awaited.
   void reduce_scatter(HeldByRank& held);
