@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "bindings/dlpack.hpp"
 #include "bindings/python_text.hpp"
 #include "bindings/torch_tensor.hpp"
@@ -280,8 +281,8 @@ void ArrayView::read_as(nb::handle dtype) {
   if (layout_.item_bytes == wanted) return;
   const bool is_row_of_bytes = layout_.item_bytes == 1 && shape().size() == 1 && layout_.strides.empty();
   if (!is_row_of_bytes || bytes % wanted != 0) {
-    refuse("elements of type '", item_name_, "' have ", layout_.item_bytes, " bytes and cannot be read as ",
-           name(*type_), " of ", wanted, " bytes; only a row of bytes without gaps can");
+    refuse("elements of type '", item_name_, "' have ", counted(layout_.item_bytes, "byte"), " and cannot be read as ",
+           name(*type_), " of ", counted(wanted, "byte"), "; only a row of bytes without gaps can");
   }
   layout_ = {{bytes / wanted}, {}, wanted};
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/figures.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/new_array.hpp"
 #include "bindings/operation.hpp"
@@ -58,12 +59,13 @@ size_t row_elements(const ArrayView& array) {
 Blocks read_rows(const RowBlocks& given, size_t ranks, const char* counts_name, const char* displacements_name) {
   Blocks blocks;
   if (given.counts.is_none())
-    refuse_counts(counts_name, ": needed, a number of rows for each of the ", ranks, " ranks");
+    refuse_counts(counts_name, ": needed, a number of rows for each of the ", counted(ranks, "rank"));
   blocks.counts = numbers_of_rows(given.counts, counts_name);
   blocks.displacements = numbers_of_rows(given.displacements, displacements_name);
   blocks.have_gaps = !given.displacements.is_none();
   const auto check_size = [&](const std::vector<size_t>& all, const char* name) {
-    if (all.size() != ranks) refuse_counts(name, ": ", all.size(), " numbers; expected one for each rank, ", ranks);
+    if (all.size() != ranks)
+      refuse_counts(name, ": ", counted(all.size(), "number"), "; expected one for each rank, ", ranks);
   };
   check_size(blocks.counts, counts_name);
   if (blocks.have_gaps) check_size(blocks.displacements, displacements_name);
@@ -86,8 +88,8 @@ void check_rows(const ArrayView& array, const Blocks& blocks, const char* role, 
   const size_t rows = array.shape().empty() ? 0 : array.shape()[0];
   if (array.shape().empty()) refuse_counts(role, ": blocks lie along the first axis, and this array has none");
   if (rows == blocks.rows || (blocks.have_gaps && rows > blocks.rows)) return;
-  refuse_counts(role, ": it has ", rows, " rows (first axis), and its blocks, by ", counts_name, ", end after ",
-                blocks.rows);
+  refuse_counts(role, ": it has ", counted(rows, "row"), " (first axis), and its blocks, by ", counts_name,
+                ", end after ", blocks.rows);
 }
 
 std::vector<size_t> with_rows(std::vector<size_t> shape, size_t rows) {
@@ -161,11 +163,11 @@ nb::object run_by_counts(CommunicatorHandle& handle, const char* collective_name
     if (from) check_alike(*from, *to);
   }
   if (call.collective == Collective::kAllGather && in_blocks.rows != out_blocks.counts[static_cast<size_t>(rank)]) {
-    refuse_counts("array: it has ", in_blocks.rows, " rows, and counts say ",
+    refuse_counts("array: it has ", counted(in_blocks.rows, "row"), ", and counts say ",
                   out_blocks.counts[static_cast<size_t>(rank)], " for this rank, ", rank);
   }
   if (call.collective == Collective::kReduceScatter && out_blocks.rows != in_blocks.counts[static_cast<size_t>(rank)]) {
-    refuse_counts("out: it has ", out_blocks.rows, " rows, and counts say ",
+    refuse_counts("out: it has ", counted(out_blocks.rows, "row"), ", and counts say ",
                   in_blocks.counts[static_cast<size_t>(rank)], " for this rank, ", rank);
   }
   const ArrayView& array = from ? *from : *to;

@@ -1,6 +1,7 @@
 // Arrays in, calls out.
 #include "bindings/collective.hpp"
 
+#include "base/figures.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/new_array.hpp"
 #include "bindings/operation.hpp"
@@ -22,7 +23,7 @@ bool gives_parts(Collective collective) { return scatters(collective) || collect
 Shape output_shape(Collective collective, const Shape& input, size_t ranks) {
   if (gathers(collective) && input.empty()) return {ranks};
   if (gives_parts(collective) && (input.empty() || input[0] % ranks != 0)) {
-    refuse("array: ", name(collective), " over ", ranks, " ranks needs a first axis that ", ranks,
+    refuse("array: ", name(collective), " over ", counted(ranks, "rank"), " needs a first axis that ", ranks,
            " divides, but the shape is ", shape_text(input));
   }
   Shape shape = input;
@@ -153,7 +154,7 @@ nb::object run_collective(CommunicatorHandle& handle, const Called& called, nb::
   if (device != kNoDevice) to.check_lies_in(order.axes);
   if (!fits(collective, to.shape(), shape, from.shape(), ranks)) {
     refuse("out: the shape is ", shape_text(to.shape()), ", but ", name(collective), " of ", shape_text(from.shape()),
-           " over ", ranks, " ranks gives ", shape_text(shape));
+           " over ", counted(ranks, "rank"), " gives ", shape_text(shape));
   }
   handle.use([&](Communicator& c) {
     StagedArray result(to, order.axes);

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "bindings/bindings.hpp"
 #include "topology/change.hpp"
 #include "topology/describe.hpp"
@@ -68,7 +69,8 @@ Topology select_numbers(const Topology& topology, const std::vector<int>& number
   std::vector<int> gpus;
   for (const int number : numbers) {
     if (number < 0 || number >= static_cast<int>(all.size())) {
-      fail(ErrorCode::kInvalidArgument, "GPU ", number, " is not one of the ", all.size(), " GPUs of ", topology.name);
+      fail(ErrorCode::kInvalidArgument, "GPU ", number, " is not one of the ", counted(all.size(), "GPU"), " of ",
+           topology.name);
     }
     gpus.push_back(all[static_cast<size_t>(number)]);
   }

@@ -123,7 +123,9 @@ def _numbers(given: Any, ranks: int, what: str) -> list[int]:
     try:
         numbers = [int(number) for number in given]
     except (TypeError, ValueError):
-        raise InvalidArgument(f"{what}: pass a number of rows for each of the {ranks} ranks") from None
+        raise InvalidArgument(
+            f"{what}: pass a number of rows for each of the {ranks} rank{'' if ranks == 1 else 's'}"
+        ) from None
     if len(numbers) != ranks or any(number < 0 for number in numbers):
         raise InvalidArgument(f"{what}: {numbers} are not {ranks} numbers of rows, from 0 on")
     return numbers

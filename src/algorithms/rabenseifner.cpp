@@ -4,6 +4,7 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/halving.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 
@@ -35,8 +36,8 @@ namespace {
 std::vector<int> factors_of(const AlgorithmArguments& arguments) {
   const std::vector<int> factors = core_factors(arguments.factors, arguments.ranks);
   if (factors.empty() && arguments.ranks > 1) {
-    refuse(rabenseifner(), "the product of the factors has to be more than half of the ", arguments.ranks,
-           " ranks, and not more than all of them");
+    refuse(rabenseifner(), "the product of the factors has to be more than half of the ",
+           counted(arguments.ranks, "rank"), ", and not more than all of them");
   }
   return factors;
 }

@@ -9,6 +9,7 @@
 #include "algorithms/steps/hamilton_rings.hpp"
 #include "algorithms/steps/ring.hpp"
 #include "algorithms/steps/tree.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 
@@ -107,8 +108,9 @@ Plan make_rings(const AlgorithmArguments& arguments) {
   std::vector<std::vector<int>> found = {{0}};
   if (arguments.ranks > 1) found = pack_rings(arguments.ranks, arguments.links, arguments.count).shapes;
   if (found.empty()) {
-    refuse(rings(), "no ring leads along the ", arguments.links.size(), " links that join the ", arguments.ranks,
-           " ranks through all of them; use spanning_trees, or ring, which does not ask for links");
+    refuse(rings(), "no ring leads along the ", counted(arguments.links.size(), "link"), " that join the ",
+           counted(arguments.ranks, "rank"),
+           " through all of them; use spanning_trees, or ring, which does not ask for links");
   }
   return AlongRings(arguments, std::move(found)).make();
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/overlap.hpp"
 #include "plan/plan.hpp"
 #include "runtime/call.hpp"
@@ -30,7 +31,7 @@ inline bool has_both_in_place(const Call& call, int rank, const void* input, con
 // The root, the type and the operation.
 inline void check_kind(const Call& call, int rank, int size) {
   if (has_root(call.collective) && (call.root < 0 || call.root >= size)) {
-    refuse_call(rank, call, "root ", call.root, " is not one of the ", size, " ranks");
+    refuse_call(rank, call, "root ", call.root, " is not one of the ", counted(size, "rank"));
   }
   if (reduces(call.collective) && !has(call.type, call.op)) refuse_call(rank, call, why_not(call.type, call.op));
 }
@@ -69,8 +70,8 @@ inline void check_elements(const Call& call, int rank, const void* input, const 
   if (call.count == 0) return;
   const auto check_one = [&](bool is_used, const char* which, const void* buffer) {
     if (!is_used || reinterpret_cast<uintptr_t>(buffer) % element == 0) return;
-    refuse_call(rank, call, which, " begins between two elements, whose size is ", element,
-                " bytes; on GPUs buffers begin at a multiple of that");
+    refuse_call(rank, call, which, " begins between two elements, whose size is ", counted(element, "byte"),
+                "; on GPUs buffers begin at a multiple of that");
   };
   check_one(has_input(call, rank), "input", input);
   check_one(has_output(call, rank), "output", output);

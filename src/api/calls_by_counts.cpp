@@ -6,6 +6,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 
@@ -16,8 +17,8 @@ const void* CallsByCounts::copy(const Call& call, std::span<const BufferBlock> b
     capacity_ = 0;
     copy_.reset(new (std::nothrow) std::byte[bytes]);
     if (!copy_) {
-      fail(ErrorCode::kResources, "the system has no ", bytes, " bytes to copy the input of an ", name_of(call),
-           " in place; use less memory, or give another output");
+      fail(ErrorCode::kResources, "the system has no ", counted(bytes, "byte"), " to copy the input of an ",
+           name_of(call), " in place; use less memory, or give another output");
     }
     capacity_ = bytes;
   }

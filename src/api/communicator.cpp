@@ -24,6 +24,7 @@
 #include "api/plan_limits.hpp"
 #include "api/staged_backend.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/log.hpp"
 #include "plan/one_node.hpp"
 #include "runtime/bootstrap.hpp"
@@ -274,8 +275,8 @@ Communicator Communicator::from_environment(const Settings& settings, uint64_t s
 
 std::vector<Communicator> Communicator::in_process(int size, const Settings& settings, bool beside_gpus) {
   if (size < 1 || size > kMostRanksInProcess) {
-    fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", size, " ranks in one process; it has 1 to ",
-         kMostRanksInProcess);
+    fail(ErrorCode::kInvalidArgument, "cannot make a communicator of ", counted(size, "rank"),
+         " in one process; it has 1 to ", kMostRanksInProcess);
   }
   settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));

@@ -8,10 +8,10 @@ namespace plait {
 namespace {
 
 std::string on_gpus_text(const PlanLimits& limits) {
-  return join("; on GPUs a rank has ", limits.least_queues, " to ", limits.queues, " queues, of engine ",
-              name(Engine::kSm), ", with at most ", limits.operations, " operations, ", limits.places, " places and ",
-              limits.signals,
-              " signals, without slots in host memory, messages, and stores at other ranks that nobody reads");
+  return join("; on GPUs a rank has ", limits.least_queues, " to ", counted(limits.queues, "queue"), ", of engine ",
+              name(Engine::kSm), ", with at most ", counted(limits.operations, "operation"), ", ", limits.places,
+              " places and ", counted(limits.signals, "signal"),
+              ", without slots in host memory, messages, and stores at other ranks that nobody reads");
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ std::string summarize(const VerifiedPlan& verified, size_t message_bytes) {
       join("steps    ", report.steps, report.synchronizes ? ", every rank waits for every other" : "", "\n");
   if (plan.chunk_count() == 0) return text + "memory   no data is moved\n";
   if (chunks_of_size(plan) < plan.chunk_count()) {
-    text +=
-        join("size     S is what one rank gives: ", chunks_of_size(plan), " of the ", plan.chunk_count(), " chunks\n");
+    text += join("size     S is what one rank gives: ", chunks_of_size(plan), " of the ",
+                 counted(plan.chunk_count(), "chunk"), "\n");
   } else {
     text += join("size     S is the message", plan.blocks > 1 ? ", the blocks of all ranks" : "", "\n");
   }

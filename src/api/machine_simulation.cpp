@@ -7,6 +7,7 @@
 #include "algorithms/folding.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "model/simulator/report.hpp"
 #include "model/simulator/trace.hpp"
 #include "plan/conditions.hpp"
@@ -223,8 +224,8 @@ std::string MachineSimulation::describe_links() const { return describe_uses(pro
 
 std::string MachineSimulation::trace() const {
   if (!plan) {
-    fail(ErrorCode::kInvalidArgument, "trace: a run of ", operations,
-         " operations is too long for one; simulate fewer "
+    fail(ErrorCode::kInvalidArgument, "trace: a run of ", counted(operations, "operation"),
+         " is too long for one; simulate fewer "
          "ranks, or another algorithm");
   }
   return trace_of(*plan, program, machine, run, path, topology(), ranks_on().placement);

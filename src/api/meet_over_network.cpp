@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "runtime/bootstrap_messages.hpp"
 #include "runtime/collective_step.hpp"
 #include "runtime/net/open_transport.hpp"
@@ -18,7 +19,7 @@ std::string list_hosts(const Hosts& hosts) {
   for (int node = 0; node < hosts.count(); ++node) {
     text += join(node == 0 ? "" : ", ", list_ranks(hosts.ranks_of(node)), " on ", hosts.name(node));
   }
-  return join(hosts.count(), " hosts (", text, ")");
+  return join(counted(hosts.count(), "host"), " (", text, ")");
 }
 
 // Where pip puts the wheel libucx-cu13: beside the package that this code is in.

@@ -80,10 +80,10 @@ class Table {
     std::string text = reasons_.text();
     if (is_any_by_model_) {
       const Candidates& all = made_.tuner->candidates(collective, made_.plan.plan().root);
-      text += join("model: the cheapest of ", all.all.size(), " candidates, by the costs of profile ",
+      text += join("model: the cheapest of ", counted(all.all.size(), "candidate"), ", by the costs of profile ",
                    machine.profile->name, "\n");
       if (const std::string large = too_large_text(all); !large.empty()) {
-        text += join("too large to try over ", machine.ranks(), " ranks: ", large, "\n");
+        text += join("too large to try over ", counted(machine.ranks(), "rank"), ": ", large, "\n");
       }
     }
     if (has_predicted_) {

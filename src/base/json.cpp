@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
 
@@ -86,7 +87,8 @@ class JsonParser {
 
   void parse_text() {
     const size_t most = std::min<size_t>(limits_.max_bytes, UINT32_MAX);  // spans hold 32 bits
-    if (text_.size() > most) fail_expected(join("at most ", most, " bytes"), join(text_.size(), " bytes"));
+    if (text_.size() > most)
+      fail_expected(join("at most ", counted(most, "byte")), join(counted(text_.size(), "byte")));
     if (text_.substr(0, 3) == "\xef\xbb\xbf") position_ = 3;
     store_.root = parse_value(0);
     skip_space();
@@ -125,7 +127,8 @@ class JsonParser {
     skip_space();
     const char c = peek();
     if (c == '{' || c == '[') {
-      if (depth >= limits_.max_depth) fail_expected(join("at most ", limits_.max_depth, " levels of nesting"));
+      if (depth >= limits_.max_depth)
+        fail_expected(join("at most ", counted(limits_.max_depth, "level"), " of nesting"));
       return c == '{' ? parse_object(depth) : parse_array(depth);
     }
     if (c == '"') return parse_string("a string");

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 
@@ -16,7 +17,8 @@ class Pages {
  public:
   explicit Pages(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
     void* address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) fail(ErrorCode::kResources, "cannot get ", bytes_, " bytes for the benchmark's buffers");
+    if (address == MAP_FAILED)
+      fail(ErrorCode::kResources, "cannot get ", counted(bytes_, "byte"), " for the benchmark's buffers");
     address_ = static_cast<std::byte*>(address);
     std::memset(address_, 0, bytes_);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "bench/bench_stage.hpp"
 #include "bench/exact_input.hpp"
 #include "bench/pages.hpp"
@@ -85,8 +86,8 @@ class UnevenStage final : public BenchStage {
 
 std::vector<size_t> uneven_counts(int ranks, size_t count, double imbalance) {
   if (!(imbalance >= 1 && imbalance <= ranks)) {
-    fail(ErrorCode::kInvalidArgument, "an imbalance of ", imbalance, " over ", ranks,
-         " ranks; expected 1 to the number of ranks: how many times the mean the largest block is");
+    fail(ErrorCode::kInvalidArgument, "an imbalance of ", imbalance, " over ", counted(ranks, "rank"),
+         "; expected 1 to the number of ranks: how many times the mean the largest block is");
   }
   const size_t others = static_cast<size_t>(ranks) - 1, all = count * static_cast<size_t>(ranks);
   std::vector<size_t> counts(static_cast<size_t>(ranks));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -83,8 +84,8 @@ int64_t ordered_factorisations(int number, int64_t most) {
 
 HierarchyRanking search_all_hierarchies(HierarchyModel& model, int ranks, double bytes, int keep) {
   if (ordered_factorisations(ranks, kMostHierarchies + 1) > kMostHierarchies) {
-    fail(ErrorCode::kInvalidArgument, "there are more than ", kMostHierarchies, " hierarchies of ", ranks,
-         " ranks; grow them from those of fewer ranks instead");
+    fail(ErrorCode::kInvalidArgument, "there are more than ", kMostHierarchies, " hierarchies of ",
+         counted(ranks, "rank"), "; grow them from those of fewer ranks instead");
   }
   Exhaustive search(model, bytes, keep);
   search.extend(1, ranks, 0);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "model/rank_links.hpp"
 #include "model/rank_paths.hpp"
 #include "topology/paths.hpp"
@@ -75,8 +76,8 @@ std::vector<int> spread_over_nodes(const Topology& topology, std::vector<int> gp
     if (each > 0) add(std::min(each, most) * nodes);
     if (each < most) add((each + 1) * nodes);
     if (most * nodes < all) add(all);
-    fail(ErrorCode::kInvalidArgument, "placement: ", ranks, " ranks cannot be spread evenly over the ", nodes,
-         " nodes of ", topology.name, "; these numbers near it can: ", fitting,
+    fail(ErrorCode::kInvalidArgument, "placement: ", counted(ranks, "rank"), " cannot be spread evenly over the ",
+         counted(nodes, "node"), " of ", topology.name, "; these numbers near it can: ", fitting,
          ". Or choose GPUs, one for each rank (--gpus)");
   }
   std::vector<int> chosen;
@@ -143,8 +144,8 @@ Placement place_ranks(const Topology& topology, int ranks) {
   if (ranks < 1) fail(ErrorCode::kInvalidArgument, "placement: at least one rank is needed, not ", ranks);
   if (!devices.empty()) {
     if (ranks > static_cast<int>(devices.size())) {
-      fail(ErrorCode::kInvalidArgument, "placement: ", topology.name, " has ", devices.size(), " GPUs, too few for ",
-           ranks, " ranks; use fewer ranks or more nodes");
+      fail(ErrorCode::kInvalidArgument, "placement: ", topology.name, " has ", counted(devices.size(), "GPU"),
+           ", too few for ", counted(ranks, "rank"), "; use fewer ranks or more nodes");
     }
     return place_ranks(topology, spread_over_nodes(topology, std::move(devices), ranks));
   }

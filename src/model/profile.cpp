@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "model/units.hpp"
 #include "topology/groups.hpp"
 #include "topology/paths.hpp"
@@ -107,7 +108,7 @@ double Costs::memory_seconds(double bytes) const {
 std::string MeasuredOn::text() const {
   std::string models;
   for (const std::string& model : gpus) models += join(models.empty() ? "" : ", ", model);
-  return join("up to ", ranks, " ranks of ", models);
+  return join("up to ", counted(ranks, "rank"), " of ", models);
 }
 
 bool was_measured(const MeasuredOn& on, const Topology& topology, const std::vector<int>& device_of_rank) {

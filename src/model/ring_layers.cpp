@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/traffic.hpp"
 
 namespace plait {
@@ -79,8 +80,8 @@ RingLayers::RingLayers(const Topology& topology, const Placement& placement)
 
 const RingLayer& RingLayers::layer(int stride, int length) {
   if (stride < 1 || length < 1 || ranks_ % stride != 0 || ranks_ / stride % length != 0) {
-    fail(ErrorCode::kInvalidArgument, "rings of ", length, " ranks, ", stride, " apart, do not divide ", ranks_,
-         " ranks");
+    fail(ErrorCode::kInvalidArgument, "rings of ", counted(length, "rank"), ", ", stride, " apart, do not divide ",
+         counted(ranks_, "rank"));
   }
   const auto found = found_.find({stride, length});
   if (found != found_.end()) return found->second;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/conditions.hpp"
 #include "plan/fold.hpp"
 #include "plan/proof_size.hpp"
@@ -55,9 +56,10 @@ Place PlanBuilder::take_host(int rank, int count) {
 
 void PlanBuilder::expect(int64_t operations) const {
   if (operations <= operations_left_) return;
-  throw PlanTooLarge(ErrorCode::kInvalidArgument,
-                     join("plan ", plan_.algorithm, " over ", plan_.rank_count(), " ranks would have more than ",
-                          most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
+  throw PlanTooLarge(
+      ErrorCode::kInvalidArgument,
+      join("plan ", plan_.algorithm, " over ", counted(plan_.rank_count(), "rank"), " would have more than ",
+           most_operations_, " operations; use fewer ranks or parts, or another algorithm"));
 }
 
 int PlanBuilder::append(QueueId queue, Operation operation, int told_by) {
@@ -72,7 +74,7 @@ int PlanBuilder::append(QueueId queue, Operation operation, int told_by) {
 
 void PlanBuilder::number_chunks(std::vector<int> order) {
   if (static_cast<int>(order.size()) != chunk_count()) {
-    fail(ErrorCode::kInternal, "an order of ", order.size(), " chunks for a plan of ", chunk_count());
+    fail(ErrorCode::kInternal, "an order of ", counted(order.size(), "chunk"), " for a plan of ", chunk_count());
   }
   order_ = std::move(order);
 }

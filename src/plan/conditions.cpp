@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -73,26 +74,26 @@ void check_shape(const Plan& plan, int most_ranks) {
   }
   if (ranks < 1) refuse("has no ranks");
   if (plan.ranks.size() > static_cast<size_t>(most_ranks)) {
-    refuse("has ", plan.ranks.size(), " ranks; the limit is ", most_ranks);
+    refuse("has ", counted(plan.ranks.size(), "rank"), "; the limit is ", most_ranks);
   }
   if (static_cast<int>(plan.node_of.size()) != ranks) {
-    refuse("names the node of ", plan.node_of.size(), " ranks, but has ", ranks, " ranks");
+    refuse("names the node of ", counted(plan.node_of.size(), "rank"), ", but has ", counted(ranks, "rank"));
   }
   if (has_root(plan.collective) && (plan.root < 0 || plan.root >= ranks)) {
-    refuse("root ", plan.root, " is not one of its ", ranks, " ranks");
+    refuse("root ", plan.root, " is not one of its ", counted(ranks, "rank"));
   }
   if (!has_root(plan.collective) && plan.root != 0) {
     refuse("root ", plan.root, " is named, but ", name(plan.collective), " has no root; write 0");
   }
   if (plan.collective == Collective::kBarrier) {
     if (plan.blocks != 0 || plan.chunks_per_block != 0) {
-      refuse("a barrier moves no data, but the plan has ", plan.blocks, " blocks of ", plan.chunks_per_block,
-             " chunks");
+      refuse("a barrier moves no data, but the plan has ", counted(plan.blocks, "block"), " of ",
+             counted(plan.chunks_per_block, "chunk"));
     }
     return;
   }
   const int64_t blocks = block_count(plan.collective, ranks);
-  if (plan.blocks != blocks) refuse("needs ", blocks, " blocks, has ", plan.blocks);
+  if (plan.blocks != blocks) refuse("needs ", counted(blocks, "block"), ", has ", plan.blocks);
   if (plan.chunks_per_block < 1) refuse("needs at least one chunk a block, has ", plan.chunks_per_block);
   if (blocks * plan.chunks_per_block > kMaxChunks) {
     refuse("cuts the message into ", blocks * plan.chunks_per_block, " chunks; the limit is ", kMaxChunks);

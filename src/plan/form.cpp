@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/figures.hpp"
 #include "plan/conditions.hpp"
 #include "plan/fold.hpp"
 #include "plan/proof_size.hpp"
@@ -115,10 +116,10 @@ class OperationCheck {
 
   void places() const {
     const int64_t last = static_cast<int64_t>(operation_.chunk) + operation_.chunks - 1;
-    if (operation_.chunks < 1) refuse("covers ", operation_.chunks, " chunks; at least one is needed");
+    if (operation_.chunks < 1) refuse("covers ", counted(operation_.chunks, "chunk"), "; at least one is needed");
     if (operation_.chunk < 0 || last >= plan_.chunk_count()) {
-      refuse("chunks ", operation_.chunk, "..", last, " are not within the ", plan_.chunk_count(),
-             " chunks of the message");
+      refuse("chunks ", operation_.chunk, "..", last, " are not within the ", counted(plan_.chunk_count(), "chunk"),
+             " of the message");
     }
     for (const Place& place : operation_.sources) bounds(place, false);
     for (const Place& place : operation_.destinations) bounds(place, true);
@@ -155,8 +156,8 @@ class OperationCheck {
     const int slots = place.buffer == Buffer::kScratch ? owner.scratch_slots : owner.host_slots;
     const int64_t last = static_cast<int64_t>(place.slot) + operation_.chunks - 1;
     if (place.slot < 0 || last >= slots) {
-      refuse("slots ", place.slot, "..", last, " of ", to_text(place), " are not within its ", slots, " slots (chunk ",
-             operation_.chunk, " on)");
+      refuse("slots ", place.slot, "..", last, " of ", to_text(place), " are not within its ", counted(slots, "slot"),
+             " (chunk ", operation_.chunk, " on)");
     }
   }
 
@@ -190,7 +191,7 @@ class OperationCheck {
   void check_apart(const Place& source, const Place& destination) const {
     if (!share_slots(source, destination)) return;
     refuse("source ", to_text(source), " and destination ", to_text(destination), " overlap in part for the ",
-           operation_.chunks, " chunks from chunk ", operation_.chunk, " on");
+           counted(operation_.chunks, "chunk"), " from chunk ", operation_.chunk, " on");
   }
 
   bool share_slots(const Place& a, const Place& b) const {
@@ -224,8 +225,8 @@ void check_counts(const Plan& plan, int64_t operations) {
       if (count < 0) refuse_plan(plan, "rank ", rank, " counts ", count, " ", what);
     }
     if (std::max(it.signals, it.messages) > operations) {
-      refuse_plan(plan, "rank ", rank, " counts ", it.signals, " signals and ", it.messages,
-                  " messages, more than there are operations in the plan (", operations, ")");
+      refuse_plan(plan, "rank ", rank, " counts ", counted(it.signals, "signal"), " and ",
+                  counted(it.messages, "message"), ", more than there are operations in the plan (", operations, ")");
     }
     for (const Queue& queue : it.queues) {
       if (queue.engine > Engine::kNet) refuse_plan(plan, "rank ", rank, " has a queue of an unknown engine");
@@ -276,8 +277,9 @@ void check_pair(const Plan& plan, const Pair& pair, int receiver, size_t number,
                      taken.peer_rank, " queue ", taken.peer_queue);
   }
   if (taken.kind == OpKind::kReceive && (sent.chunk != taken.chunk || sent.chunks != taken.chunks)) {
-    refuse_operation(plan, false, pair.to, what, " ", number, ", from ", to_text(pair.from), ", carries ", sent.chunks,
-                     " chunks from chunk ", sent.chunk, " on, not ", taken.chunks, " from chunk ", taken.chunk, " on");
+    refuse_operation(plan, false, pair.to, what, " ", number, ", from ", to_text(pair.from), ", carries ",
+                     counted(sent.chunks, "chunk"), " from chunk ", sent.chunk, " on, not ", taken.chunks,
+                     " from chunk ", taken.chunk, " on");
   }
 }
 

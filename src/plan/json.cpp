@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/json.hpp"
 #include "plan/conditions.hpp"
 
@@ -247,7 +248,7 @@ Plan plan_from_json(std::string_view text, const std::string& file) {
   for (size_t i = 0; i < nodes.size(); ++i) plan.node_of.push_back(read_int(nodes.at(i)));
   const JsonValue ranks = root.at("ranks");
   if (!ranks.is_array() || ranks.size() != nodes.size()) {
-    ranks.fail_expected(join("an array of ", nodes.size(), " ranks, as many as in \"node_of\""));
+    ranks.fail_expected(join("an array of ", counted(nodes.size(), "rank"), ", as many as in \"node_of\""));
   }
   for (size_t i = 0; i < ranks.size(); ++i) plan.ranks.push_back(read_rank(ranks.at(i)));
   return plan;

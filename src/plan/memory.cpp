@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/figures.hpp"
 #include "plan/folded_view.hpp"
 #include "plan/whole_view.hpp"
 
@@ -206,7 +207,8 @@ void Memory<View>::write(const Actor& actor, const Touched& it, const Value& val
   }
   if (it.place.buffer == Buffer::kOutput && reduces(plan_.collective) && view_.values().is_partial(value)) {
     refuse(actor, it, "puts an unfinished reduction of chunk ", it.chunk, " (", view_.values().count(value), " of ",
-           plan_.rank_count(), " ranks) into ", to_text(it.place), "; unfinished reductions belong in scratch or host");
+           counted(plan_.rank_count(), "rank"), ") into ", to_text(it.place),
+           "; unfinished reductions belong in scratch or host");
   }
   if (!overwritten_unread_ && !it.in_place && is_unread_store(cell, view_.standing(it.place.rank))) {
     overwritten_unread_ = id_of(cell.writer);

@@ -13,6 +13,7 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "runtime/bootstrap_messages.hpp"
 #include "runtime/rendezvous.hpp"
 #include "runtime/stream_socket.hpp"
@@ -32,11 +33,11 @@ constexpr int kMostDescriptorsUnderWay = 256;
 
 void check_arguments(int rank, int size, double timeout_seconds) {
   if (size < 1 || size > kMostBootstrapRanks) {
-    fail(ErrorCode::kInvalidArgument, "a communicator of ", size, " ranks; 1 to ", kMostBootstrapRanks,
+    fail(ErrorCode::kInvalidArgument, "a communicator of ", counted(size, "rank"), "; 1 to ", kMostBootstrapRanks,
          " are possible");
   }
   if (rank < 0 || rank >= size) {
-    fail(ErrorCode::kInvalidArgument, "rank ", rank, " of ", size, " ranks; they are 0 to ", size - 1);
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, " of ", counted(size, "rank"), "; they are 0 to ", size - 1);
   }
   if (!(timeout_seconds > 0)) {
     fail(ErrorCode::kInvalidArgument, "a bootstrap timeout of ", timeout_seconds, " s; it must be more than 0");
@@ -419,8 +420,9 @@ class Bootstrap::OtherRank : public Bootstrap::End {
         theirs.bytes == bytes) {
       return;
     }
-    fail(ErrorCode::kMismatch, "rank ", rank_, " is in ", name(stage_), " with ", bytes, " bytes a rank, rank 0 in ",
-         name(theirs.stage), " with ", theirs.bytes, "; all ranks must make the same calls in the same order");
+    fail(ErrorCode::kMismatch, "rank ", rank_, " is in ", name(stage_), " with ", counted(bytes, "byte"),
+         " a rank, rank 0 in ", name(theirs.stage), " with ", theirs.bytes,
+         "; all ranks must make the same calls in the same order");
   }
 
   void receive(std::span<std::byte> bytes) { expect(receive_all(socket(), bytes, deadline_)); }
@@ -490,7 +492,7 @@ Bootstrap Bootstrap::lead(RendezvousPoint point, int size, const BootstrapOption
   auto links = gather_ranks(std::move(point), size, options);
   Bootstrap bootstrap(std::make_unique<RankZero>(std::move(links), options));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  options.log.info("bootstrap: ", size, " ranks met after ", took.count(), " ms");
+  options.log.info("bootstrap: ", counted(size, "rank"), " met after ", took.count(), " ms");
   return bootstrap;
 }
 
@@ -498,8 +500,8 @@ void Bootstrap::all_gather(std::span<const std::byte> mine, std::span<std::byte>
   run([&] {
     const auto ranks = static_cast<size_t>(size_);
     if (all.size() > kMostBytes || all.size() != ranks * mine.size()) {
-      fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": all_gather of ", mine.size(), " bytes into ", all.size(),
-           "; it needs ", size_, " times as many, at most ", kMostBytes);
+      fail(ErrorCode::kInvalidArgument, "rank ", rank_, ": all_gather of ", counted(mine.size(), "byte"), " into ",
+           all.size(), "; it needs ", size_, " times as many, at most ", kMostBytes);
     }
     end_->gather(Stage::kAllGather, mine, all);
   });

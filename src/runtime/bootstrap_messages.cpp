@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/figures.hpp"
 #include "runtime/stream_socket.hpp"
 
 namespace plait {
@@ -38,10 +39,10 @@ std::string timed_out_text(const Failure& failure, const std::string& ranks) {
     return join(ranks, " of ", failure.size, " did not reach ", name(failure.stage), limit,
                 "; stopped, or elsewhere in the program?");
   }
-  const std::string strangers =
-      failure.refused_connections == 0
-          ? ""
-          : join("; refused ", failure.refused_connections, " connections that could not prove to be a rank");
+  const std::string strangers = failure.refused_connections == 0
+                                    ? ""
+                                    : join("; refused ", counted(failure.refused_connections, "connection"),
+                                           " that could not prove to be a rank");
   return join(ranks, " of ", failure.size, " did not arrive", limit, "; started with another id, or not started?",
               strangers);
 }
@@ -116,8 +117,8 @@ std::string text_of(const Failure& failure) {
       return join("two processes say that they are rank ", rank, " of ", failure.size, " (pids ", failure.process_id,
                   " and ", failure.other_process_id, "); give every rank a number of its own");
     case Reason::kWrongSize:
-      return join(ranks, process_text(failure.process_id), " was started with ", failure.found, " ranks, rank 0 with ",
-                  failure.size, "; give all ranks the same size");
+      return join(ranks, process_text(failure.process_id), " was started with ", counted(failure.found, "rank"),
+                  ", rank 0 with ", failure.size, "; give all ranks the same size");
     case Reason::kWrongVersion:
       return join(ranks, process_text(failure.process_id), " speaks version ", failure.found,
                   " of the bootstrap's protocol, rank 0 version ", failure.expected,
@@ -127,8 +128,8 @@ std::string text_of(const Failure& failure) {
                   "; beside rank 0 there are ranks 1 to ", failure.size - 1);
     case Reason::kDifferentCall:
       return join(ranks, process_text(failure.process_id), " is in ", name(failure.found_stage), " with ",
-                  failure.found, " bytes a rank, rank 0 in ", name(failure.stage), " with ", failure.expected,
-                  "; all ranks must make the same calls in the same order");
+                  counted(failure.found, "byte"), " a rank, rank 0 in ", name(failure.stage), " with ",
+                  failure.expected, "; all ranks must make the same calls in the same order");
     case Reason::kRankZeroFailed:
       return join("rank 0 failed during ", name(failure.stage), "; its own output tells why");
   }

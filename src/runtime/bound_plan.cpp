@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/conditions.hpp"
 #include "runtime/sent_memory.hpp"
 #include "runtime/signal_payload.hpp"
@@ -92,8 +93,8 @@ void Binder::check_signals_and_messages() const {
   for (const RankPlan& ranks : plan_.ranks) {
     const int signals = has_inboxes_ ? InboxShape::signals_of(ranks) : ranks.signals;
     if (signals > limits_.signals) {
-      fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", signals, " signals a rank, but there are ",
-           limits_.signals,
+      fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", counted(signals, "signal"),
+           " a rank, but there are ", limits_.signals,
            has_inboxes_ ? ", two for each message that it receives" : "; use a plan with fewer chunks");
     }
     if (ranks.messages > 0 && !limits_.messages && !has_inboxes_) {
@@ -108,16 +109,17 @@ size_t Binder::largest_slice() const {
   if (slots_ == 0) return part_.count;
   const size_t slot_bytes = limits_.scratch_bytes / slots_ / kChunkAlignment * kChunkAlignment;
   if (slot_bytes == 0) {
-    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of at least ",
-         kChunkAlignment, " bytes, but a rank has only ", limits_.scratch_bytes, " bytes; raise PLAIT_SCRATCH_KIB");
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", counted(slots_, "scratch slot"), " of at least ",
+         kChunkAlignment, " bytes, but a rank has only ", counted(limits_.scratch_bytes, "byte"),
+         "; raise PLAIT_SCRATCH_KIB");
   }
   // Granules are counted in elements of the user's type, so leave room for them in the wider slots.
   const size_t granule = std::max<size_t>(1, kChunkAlignment / element_bytes_);
   const size_t chunk = slot_bytes / slot_element_bytes_ / granule * granule;
   if (chunk == 0) {
-    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", slots_, " scratch slots of ",
-         granule * slot_element_bytes_, " bytes, but a rank has only ", limits_.scratch_bytes,
-         " bytes; raise PLAIT_SCRATCH_KIB");
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", counted(slots_, "scratch slot"), " of ",
+         granule * slot_element_bytes_, " bytes, but a rank has only ", counted(limits_.scratch_bytes, "byte"),
+         "; raise PLAIT_SCRATCH_KIB");
   }
   return std::min(part_.count, chunk * static_cast<size_t>(plan_.chunks_per_block));
 }
@@ -197,8 +199,8 @@ size_t Binder::even_slice() const {
 BoundPlan Binder::bind_alike(const BoundPlan& other) {
   const size_t elements = other.slice_bytes / element_bytes_;
   if (const size_t largest = largest_slice(); elements > largest) {
-    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " has scratch for slices of ", largest,
-         " elements, and not of ", elements, ", as plan ", other.plan->plan().algorithm, " has");
+    fail(ErrorCode::kResources, "plan ", plan_.algorithm, " has scratch for slices of ", counted(largest, "element"),
+         ", and not of ", elements, ", as plan ", other.plan->plan().algorithm, " has");
   }
   return bind_slices(elements);
 }
@@ -329,8 +331,8 @@ void Binder::enter_inbox(BoundOperation& message, BoundSlice& slice) const {
   message.inbox = InboxShape::of(plan_.ranks[receiver], message.message, limits_.scratch_bytes, limits_.signal_stride);
   if (message.inbox.slot_bytes == 0) {
     fail(ErrorCode::kResources, "plan ", plan_.algorithm, " needs ", plan_.ranks[receiver].messages,
-         " inboxes on rank ", receiver, ", but a rank has only ", limits_.scratch_bytes,
-         " bytes for them; raise PLAIT_SCRATCH_KIB");
+         " inboxes on rank ", receiver, ", but a rank has only ", counted(limits_.scratch_bytes, "byte"),
+         " for them; raise PLAIT_SCRATCH_KIB");
   }
   slice.places.push_back({kFirstScratchBase + static_cast<uint32_t>(receiver), message.inbox.offset});
 }

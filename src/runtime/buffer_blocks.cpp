@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/overlap.hpp"
 
 namespace plait {
@@ -33,7 +34,7 @@ void check_own_block(const Call& call, int rank, const BufferBlocks& blocks) {
   const size_t got = blocks.output.size() == 1 ? 0 : static_cast<size_t>(rank);
   if (given >= blocks.input.size() || got >= blocks.output.size()) return;  // it has no such block
   if (blocks.input[given].count == blocks.output[got].count) return;
-  refuse_call(rank, call, "it gives ", blocks.input[given].count, " elements to itself, and gets ",
+  refuse_call(rank, call, "it gives ", counted(blocks.input[given].count, "element"), " to itself, and gets ",
               blocks.output[got].count, "; both counts must be equal");
 }
 
@@ -71,7 +72,7 @@ void check_apart(const Call& call, int rank, const BufferBlocks& blocks, const v
 std::vector<BufferBlock> read_blocks(const BlockCounts& given, int ranks, size_t element_bytes, const char* buffer) {
   const auto expected = static_cast<size_t>(ranks);
   if (given.counts.size() != expected) {
-    refuse_blocks(buffer, " has ", given.counts.size(), " counts; expected one for each rank, ", ranks);
+    refuse_blocks(buffer, " has ", counted(given.counts.size(), "count"), "; expected one for each rank, ", ranks);
   }
   if (!given.displacements.empty() && given.displacements.size() != expected) {
     refuse_blocks(buffer, " has ", given.displacements.size(), " displacements; expected one for each rank, ", ranks,
@@ -84,7 +85,7 @@ std::vector<BufferBlock> read_blocks(const BlockCounts& given, int ranks, size_t
     const size_t first = given.displacements.empty() ? next : given.displacements[i];
     const size_t count = given.counts[i];
     if (first > most || count > most - first) {
-      refuse_blocks(buffer, ": block ", i, " of ", count, " elements from element ", first, " on",
+      refuse_blocks(buffer, ": block ", i, " of ", counted(count, "element"), " from element ", first, " on",
                     " ends behind any memory");
     }
     blocks.push_back({first, count});
@@ -158,8 +159,8 @@ bool check_blocks(const Call& call, int ranks, int rank, const BufferBlocks& blo
                   const void* output) {
   const auto check_number = [&](size_t number, size_t expected, const char* buffer) {
     if (number == expected) return;
-    fail(ErrorCode::kInternal, "rank ", rank, ", ", to_text(call), ": ", number, " blocks of the ", buffer, ", not ",
-         expected);
+    fail(ErrorCode::kInternal, "rank ", rank, ", ", to_text(call), ": ", counted(number, "block"), " of the ", buffer,
+         ", not ", expected);
   };
   const auto all = static_cast<size_t>(ranks);
   const bool gives = has_input(call, rank), gets = has_output(call, rank);

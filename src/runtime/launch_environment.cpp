@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "runtime/internet_address.hpp"
 #include "runtime/launchers.hpp"
 
@@ -219,7 +220,7 @@ LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
   launch.local_rank = number_in(environment, launcher, local_rank_name).value_or(launch.rank);
   if (launch.local_rank >= launch.size) {
     fail(ErrorCode::kInvalidInput, launcher.name, ": ", local_rank_name, " is ", launch.local_rank, " but there are ",
-         launch.size, " ranks");
+         counted(launch.size, "rank"));
   }
   return launch;
 }

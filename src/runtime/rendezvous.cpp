@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/figures.hpp"
 #include "base/process.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
@@ -82,7 +83,8 @@ class Gathering {
       throw;
     }
     point_.shut_down();
-    if (refused_ > 0) log_.info("bootstrap: refused ", refused_, " connections that could not prove to be a rank");
+    if (refused_ > 0)
+      log_.info("bootstrap: refused ", counted(refused_, "connection"), " that could not prove to be a rank");
     return std::move(links_);
   }
 

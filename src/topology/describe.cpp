@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/printable.hpp"
 #include "topology/paths.hpp"
 
@@ -133,7 +134,7 @@ std::vector<std::string> merge_nodes(const Topology& topology, const ByNode& by_
 std::string facts(const Device& device) {
   std::string text = device.model;
   const auto add = [&](const std::string& fact) { text += (text.empty() ? "" : ", ") + fact; };
-  if (device.cores > 0) add(join(device.cores, " cores"));
+  if (device.cores > 0) add(join(counted(device.cores, "core")));
   if (device.memory_gb > 0) add(brief(device.memory_gb) + " GB");
   if (device.port_gbps > 0) add(brief(device.port_gbps) + " GB/s");
   return text;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/json.hpp"
 #include "topology/readers.hpp"
 
@@ -86,10 +87,10 @@ class MachineJsonReader {
     const JsonValue names = set.at("names");
     const auto bus_ids = set.find("bus_ids"), uuids = set.find("uuids");
     if (bus_ids && bus_ids->size() != names.size()) {
-      bus_ids->fail_expected(join("one bus id for each of the ", names.size(), " names"));
+      bus_ids->fail_expected(join("one bus id for each of the ", counted(names.size(), "name")));
     }
     if (uuids && uuids->size() != names.size()) {
-      uuids->fail_expected(join("one UUID for each of the ", names.size(), " names"));
+      uuids->fail_expected(join("one UUID for each of the ", counted(names.size(), "name")));
     }
     size_t next = 0;
     read_elements(names, [&](const JsonValue& name) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "topology/bandwidths.hpp"
 #include "topology/builder.hpp"
 
@@ -43,8 +44,8 @@ class Merger {
   void add(const HostView& view, int node) {
     const Topology& topology = view.topology;
     if (topology.nodes != 1) {
-      fail(ErrorCode::kInvalidArgument, "merge: the view of host ", view.host, " has ", topology.nodes,
-           " nodes; a view is of one host");
+      fail(ErrorCode::kInvalidArgument, "merge: the view of host ", view.host, " has ", counted(topology.nodes, "node"),
+           "; a view is of one host");
     }
     validate(topology);
     std::vector<int> place;  // indices into merged_ of the view's devices

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait::internal {
 namespace {
@@ -198,7 +199,7 @@ class MatrixParser {
     if (line.text.size() > kMaxLineBytes)
       fail_at(line.number, "a line of the matrix", "a line of more than 65536 bytes");
     if (words.size() < matrix_.size() + 1) {
-      fail_at(line.number, join(matrix_.size(), " cells in the row of ", words[0]), join(words.size() - 1));
+      fail_at(line.number, join(counted(matrix_.size(), "cell"), " in the row of ", words[0]), join(words.size() - 1));
     }
     for (size_t column = 0; column < matrix_.size(); ++column) {
       matrix_.cells[row].push_back(parse_cell(words[column + 1], line.number));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "topology/topology.hpp"
 
 namespace plait {
@@ -65,8 +66,8 @@ Topology replicate(const Topology& machine, int nodes) {
   }
   if (nodes == 1) return machine;
   if (machine.nodes != 1) {
-    fail(ErrorCode::kInvalidArgument, "replicate: topology ", machine.name, " has ", machine.nodes,
-         " nodes already; only a machine of one node can be replicated");
+    fail(ErrorCode::kInvalidArgument, "replicate: topology ", machine.name, " has ", counted(machine.nodes, "node"),
+         " already; only a machine of one node can be replicated");
   }
   const auto is_outside = [](const Device& device) {
     return device.kind == DeviceKind::kNvSwitch && device.node == kNoNode;

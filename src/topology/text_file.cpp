@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/unique_fd.hpp"
 
 namespace plait {
@@ -41,7 +42,7 @@ std::string read_text_file(const std::string& path, size_t max_bytes) {
     const size_t got = std::fread(text.data() + old_size, 1, kBlock, file);
     text.resize(old_size + got);
     if (text.size() > max_bytes) {
-      fail(ErrorCode::kInvalidInput, path, ": expected at most ", max_bytes, " bytes, found more");
+      fail(ErrorCode::kInvalidInput, path, ": expected at most ", counted(max_bytes, "byte"), ", found more");
     }
     if (got < kBlock) {
       if (std::ferror(file)) fail_to_read(path, errno);

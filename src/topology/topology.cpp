@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -59,7 +60,7 @@ void validate_devices(const Topology& topology) {
     const bool may_be_outside = device.kind == DeviceKind::kNetSwitch || device.kind == DeviceKind::kNvSwitch;
     const bool placeless = may_be_outside && device.node == kNoNode;
     if (!placeless && (device.node < 0 || device.node >= topology.nodes)) {
-      refuse("node ", device.node, " is not one of the ", topology.nodes, " nodes");
+      refuse("node ", device.node, " is not one of the ", counted(topology.nodes, "node"));
     }
     if (device.cores < 0) refuse("cores is negative");
     if (!(device.memory_gb >= 0) || !std::isfinite(device.memory_gb)) refuse("memory_gb must be a size");
@@ -118,8 +119,9 @@ void validate_open_links(const Topology& topology) {
 // The numbers of devices and links decide how long everything else takes. GPUs of one net are compared pair by pair.
 void validate_size(const Topology& topology) {
   if (topology.devices.size() > kMostDevices || topology.links.size() + topology.open_links.size() > kMostLinks) {
-    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", topology.devices.size(), " devices and ",
-         topology.links.size(), " links; at most ", kMostDevices, " and ", kMostLinks, " are allowed");
+    fail(ErrorCode::kInvalidInput, "topology ", topology.name, ": has ", counted(topology.devices.size(), "device"),
+         " and ", counted(topology.links.size(), "link"), "; at most ", kMostDevices, " and ", kMostLinks,
+         " are allowed");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -165,8 +166,9 @@ class XmlParser {
   }
 
   XmlElement parse_element(int depth) {
-    if (depth >= limits_.max_depth) fail_expected(join("at most ", limits_.max_depth, " levels of elements"));
-    if (++elements_ > limits_.max_elements) fail_expected(join("at most ", limits_.max_elements, " elements"));
+    if (depth >= limits_.max_depth)
+      fail_expected(join("at most ", counted(limits_.max_depth, "level"), " of elements"));
+    if (++elements_ > limits_.max_elements) fail_expected(join("at most ", counted(limits_.max_elements, "element")));
     XmlElement element;
     element.line = line_;
     advance(1);

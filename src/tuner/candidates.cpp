@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/one_node.hpp"
 #include "plan/proof_size.hpp"
 
@@ -215,8 +216,8 @@ void refuse_all(const RankMachine& machine, Collective collective, const std::ve
     algorithm = it.plan.algorithm;
     reasons += join("\n  ", it.why);
   }
-  fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(collective), " fits ", machine.ranks(), " ranks of ",
-       machine.topology.name, ":", reasons);
+  fail(ErrorCode::kInvalidArgument, "no algorithm for ", name(collective), " fits ", counted(machine.ranks(), "rank"),
+       " of ", machine.topology.name, ":", reasons);
 }
 
 }  // namespace plait

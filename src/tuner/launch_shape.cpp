@@ -38,7 +38,7 @@ double HostPath::percent() const { return std::round(share * 1000) / 10; }
 
 std::string to_text(const LaunchShape& shape, int queues) {
   std::string text =
-      join(channels_text(shape.channels, queues), " of ", shape.threads, " threads, ", name(shape.protocol));
+      join(channels_text(shape.channels, queues), " of ", counted(shape.threads, "thread"), ", ", name(shape.protocol));
   if (shape.host.channels > 0) {
     text += join(", and ", channels_text(shape.host.channels, queues), " for ", shape.host.percent(),
                  "% through host memory");

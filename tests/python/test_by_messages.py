@@ -29,7 +29,7 @@ def _through_messages():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda c: c.all_gather_v(np.ones(2), None), "out: counts: pass a number of rows for each of the 1 ranks"),
+        (lambda c: c.all_gather_v(np.ones(2), None), "out: counts: pass a number of rows for each of the 1 rank"),
         (lambda c: c.all_gather_v(np.ones(2), [1, 1]), r"\[1, 1\] are not 1 numbers of rows"),
         (lambda c: c.all_gather_v(np.ones(2), [-2]), "from 0 on"),
         (lambda c: c.all_gather_v(np.ones(2), [3]), "gives 2 rows to itself, and gets 3"),

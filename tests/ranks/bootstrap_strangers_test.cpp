@@ -188,7 +188,7 @@ TEST_P(BootstrapStrangers, ASilentCallerIsDroppedAfterTwoSeconds) {
     require(seconds_since(begin) > 1.5 && seconds_since(begin) < 4, "after two seconds");
   });
   EXPECT_TRUE(has(outcomes[0], "rank 1 of 2 did not arrive within 4.5 s"));
-  EXPECT_TRUE(has(outcomes[0], "refused 1 connections that could not prove to be a rank"));
+  EXPECT_TRUE(has(outcomes[0], "refused 1 connection that could not prove to be a rank"));
   EXPECT_EQ(outcomes[1], "");
 }
 

@@ -2,6 +2,7 @@
 // was, and what was sent before stays good.
 #include <gtest/gtest.h>
 
+#include "base/figures.hpp"
 #include "support/expect_outcomes.hpp"
 #include "support/failing_ranks.hpp"
 #include "support/random_messages.hpp"
@@ -56,8 +57,8 @@ TEST(MessageFaults, SizesThatDiffer) {
                           });
                         }));
     expect_errors(ranks.wait(kLimit), -1, ErrorCode::kMismatch,
-                  {"message 2 from rank 0 to rank 1", join("rank 0 sent ", sizes.sent, " bytes"),
-                   join("rank 1 is in a receive of ", sizes.received, " bytes")});
+                  {"message 2 from rank 0 to rank 1", join("rank 0 sent ", counted(sizes.sent, "byte")),
+                   join("rank 1 is in a receive of ", counted(sizes.received, "byte"))});
   }
 }
 

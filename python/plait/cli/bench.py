@@ -185,6 +185,6 @@ def _note_sharing(options: argparse.Namespace, ranks: int) -> None:
     places = len(bench_cuda.look().devices if on_gpus else os.sched_getaffinity(0))
     if ranks > places:
         screen.complain(
-            f"note: {ranks} ranks share {usage.counted(places, 'GPU' if on_gpus else 'core')} "
+            f"note: {usage.counted(ranks, 'rank')} share {usage.counted(places, 'GPU' if on_gpus else 'core')} "
             "(-n is the number of ranks; nccl-tests' -n is --iters here)"
         )

@@ -31,7 +31,8 @@ def check(system: System) -> Iterator[Finding]:
     there = gpus(system)
     driver = system.read("sys/module/nvidia/version")
     if there and driver is None:
-        cause = f"there are {len(there)} NVIDIA GPUs, and their kernel module is not loaded"
+        count = "is 1 NVIDIA GPU" if len(there) == 1 else f"are {len(there)} NVIDIA GPUs"
+        cause = f"there {count}, and the kernel module is not loaded"
         yield Finding.problem("no NVIDIA driver", cause, "modprobe nvidia; where that fails, install NVIDIA's driver")
     elif driver is not None:
         yield Finding.ok(f"the NVIDIA driver is {driver}")

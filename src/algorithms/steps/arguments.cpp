@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "algorithms/spec.hpp"
+#include "base/figures.hpp"
 #include "plan/proof_size.hpp"
 
 namespace plait {
@@ -67,7 +68,8 @@ void check_groups(const Algorithm& algorithm, const AlgorithmArguments& argument
   }
   for (int rank = 0; rank < arguments.ranks; ++rank) {
     if (times_named[rank] == 1) continue;
-    refuse(algorithm, "rank ", rank, " is in ", times_named[rank], " groups; every rank has to be in exactly one");
+    refuse(algorithm, "rank ", rank, " is in ", counted(times_named[rank], "group"),
+           "; every rank has to be in exactly one");
   }
 }
 
@@ -116,8 +118,8 @@ void check_arguments(const Algorithm& algorithm, const AlgorithmArguments& argum
   check_uses(algorithm, arguments);
   check_engine(algorithm, arguments);
   if (!arguments.node_of.empty() && static_cast<int>(arguments.node_of.size()) != arguments.ranks) {
-    refuse(algorithm, "node_of names the node of ", arguments.node_of.size(), " ranks; give one for each of the ",
-           arguments.ranks, " ranks, or none");
+    refuse(algorithm, "node_of names the node of ", counted(arguments.node_of.size(), "rank"),
+           "; give one for each of the ", counted(arguments.ranks, "rank"), ", or none");
   }
   if (!arguments.groups.empty()) check_groups(algorithm, arguments);
   check_links(algorithm, arguments);
@@ -168,10 +170,10 @@ PlanBuilder start_plan(const Algorithm& algorithm, const AlgorithmArguments& arg
   }
   const int64_t chunks = blocks * chunks_per_block;
   if (arguments.fold == nullptr && chunks > kMostChunksOfAllRanks / arguments.ranks) {
-    throw PlanTooLarge(
-        ErrorCode::kInvalidArgument,
-        join("plan ", label, " would have ", arguments.ranks, " ranks x ", chunks, " chunks to prove; the limit is ",
-             kMostChunksOfAllRanks, ". Use fewer ranks", arguments.parts > 1 ? " or parts" : ""));
+    throw PlanTooLarge(ErrorCode::kInvalidArgument,
+                       join("plan ", label, " would have ", counted(arguments.ranks, "rank"), " x ",
+                            counted(chunks, "chunk"), " to prove; the limit is ", kMostChunksOfAllRanks,
+                            ". Use fewer ranks", arguments.parts > 1 ? " or parts" : ""));
   }
   return PlanBuilder({label, arguments.collective, arguments.ranks, arguments.root, static_cast<int>(chunks_per_block),
                       arguments.access, arguments.node_of, arguments.most_operations, arguments.fold});

@@ -17,6 +17,7 @@
 #include "algorithms/steps/shares.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/units.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -124,7 +125,7 @@ class ComposedPart {
     const std::vector<Holder>& all = holders_.at(unit[0]);
     if (all.size() != first.size() || !(all[j].share == first[j].share)) {
       refuse(algorithm, "level '", to_text(level), "' joins units of different sizes: that of rank ", unit[0],
-             " has its sums on ", all.size(), " ranks, that of rank ", first[0].rank, " on ", first.size(),
+             " has its sums on ", counted(all.size(), "rank"), ", that of rank ", first[0].rank, " on ", first.size(),
              "; on a level below, let as many ranks of each unit lead: flat(leaders=1)");
     }
     return all[j];

@@ -5,6 +5,7 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/levels.hpp"
+#include "base/figures.hpp"
 
 namespace plait {
 namespace {
@@ -21,8 +22,8 @@ void check_block_level(const Algorithm& algorithm, const AlgorithmArguments& arg
   const int most = std::max(2, static_cast<int>(members));  // also of one member, what leaves no shares is refused
   const int shares = shares_of(level, most);
   if (shares == most && !level.all_reduce) return;
-  refuse(algorithm, "level '", to_text(level), "' leaves ", shares, " of ", most,
-         " ranks with a share, and each rank of a ", name(arguments.collective),
+  refuse(algorithm, "level '", to_text(level), "' leaves ", shares, " of ", counted(most, "rank"),
+         " with a share, and each rank of a ", name(arguments.collective),
          " has a block of its own; use flat, rabenseifner or ring, without leaders and all_reduce");
 }
 

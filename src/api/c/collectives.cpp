@@ -8,6 +8,7 @@
 #include "api/c/operations.hpp"
 #include "api/c/plans.hpp"
 #include "api/c/result.hpp"
+#include "base/figures.hpp"
 
 namespace plait::c {
 namespace {
@@ -149,7 +150,8 @@ extern "C" plaitResult_t plaitRunPlan(const void* sendbuff, void* recvbuff, size
     const std::shared_ptr<const plait::VerifiedPlan> given = plan_of(plan);
     const plait::Plan& its = given->plan();
     if (its.rank_count() != comm->size) {
-      refuse(plaitInvalidArgument, "plan is for ", its.rank_count(), " ranks, and comm has ", comm->size);
+      refuse(plaitInvalidArgument, "plan is for ", plait::counted(its.rank_count(), "rank"), ", and comm has ",
+             comm->size);
     }
     const bool has_op = plait::reduces(its.collective);
     const bool has_data = its.collective != Collective::kBarrier;

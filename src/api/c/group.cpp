@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "api/c/batches.hpp"
+#include "base/figures.hpp"
 
 namespace plait::c {
 namespace {
@@ -52,8 +53,8 @@ void run_together(const std::vector<Job>& jobs, FirstFailure& failure) {
     try {
       helpers.emplace_back([&, i] { run(jobs[i], failure); });
     } catch (const std::system_error& error) {
-      failure.keep({plaitSystemError, join("cannot start a thread for each of the ", jobs.size(),
-                                           " ranks of the group: ", error.what())});
+      failure.keep({plaitSystemError, join("cannot start a thread for each of the ", counted(jobs.size(), "rank"),
+                                           " of the group: ", error.what())});
       jobs[i].give_up();
     }
   }

@@ -13,6 +13,7 @@
 #include "api/nccl/drop_in.hpp"
 #include "api/nccl/side_table.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 
 namespace plait::nccl {
 namespace {
@@ -59,7 +60,8 @@ Terms terms_of(DropIn& drop_in, int ranks) {
   for (const char* name : kOrders) {
     if (ordered(name)) terms.objection = join(name, " is set, which Plait does not follow");
   }
-  if (ranks > kMostRanks) terms.objection = join("there are ", ranks, " ranks, and Plait takes at most ", kMostRanks);
+  if (ranks > kMostRanks)
+    terms.objection = join("there are ", counted(ranks, "rank"), ", and Plait takes at most ", kMostRanks);
   if (terms.device < 0) terms.objection = "no CUDA device is current";
   if (!terms.objection.empty()) return terms;
   if (drop_in.setting().mode == TakeMode::kWins) {

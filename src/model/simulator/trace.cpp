@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/json.hpp"
 #include "model/simulator/report.hpp"
 #include "plan/text.hpp"
@@ -179,8 +180,8 @@ std::string trace_of(const Plan& plan, const SimulatorProgram& program, const Si
                      const SimulatedRun& run, const CriticalPath& path, const Topology& topology,
                      const Placement& placement) {
   if (program.steps.size() > kMostTracedSteps) {
-    fail(ErrorCode::kInvalidArgument, "trace: the run has ", program.steps.size(), " steps, and a trace at most ",
-         kMostTracedSteps, "; simulate fewer ranks, or another algorithm");
+    fail(ErrorCode::kInvalidArgument, "trace: the run has ", counted(program.steps.size(), "step"),
+         ", and a trace at most ", kMostTracedSteps, "; simulate fewer ranks, or another algorithm");
   }
   return TraceWriter(plan, program, machine, run, path, topology, placement).write();
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/figures.hpp"
+
 namespace plait {
 namespace {
 
@@ -123,17 +125,17 @@ void P2p::give_up() {
 }
 
 void P2p::check_size(const Transfer& transfer, size_t sent_bytes) const {
-  if (sent_bytes != transfer.bytes) fail_size(transfer, join(sent_bytes, " bytes"));
+  if (sent_bytes != transfer.bytes) fail_size(transfer, join(counted(sent_bytes, "byte")));
 }
 
 void P2p::fail_size(const Transfer& transfer, const std::string& sent) const {
   const NumberedMessage& numbered = transfer.numbered;
   const int peer = numbered.message.peer;
-  watch_.fail_all(
-      ErrorCode::kMismatch,
-      join("message ", numbered.number, " from rank ", peer, " to rank ", rank_, ": rank ", peer, " sent ", sent,
-           ", but rank ", rank_, " is in a receive of ", transfer.bytes, " bytes, a ", to_text(numbered.message),
-           "; both must give the same size, and messages arrive in the order in ", "which they were sent"));
+  watch_.fail_all(ErrorCode::kMismatch,
+                  join("message ", numbered.number, " from rank ", peer, " to rank ", rank_, ": rank ", peer, " sent ",
+                       sent, ", but rank ", rank_, " is in a receive of ", counted(transfer.bytes, "byte"), ", a ",
+                       to_text(numbered.message),
+                       "; both must give the same size, and messages arrive in the order in ", "which they were sent"));
 }
 
 void P2p::publish(RankStatus& status) const {
@@ -171,7 +173,7 @@ std::string P2p::what() const { return describe(blocked()); }
 
 std::string P2p::describe(const Transfer& transfer) const {
   const std::string text = join("a ", to_text(transfer.numbered, rank_));
-  return transfers_.size() == 1 ? text : join(text, ", one of an exchange of ", transfers_.size(), " messages");
+  return transfers_.size() == 1 ? text : join(text, ", one of an exchange of ", counted(transfers_.size(), "message"));
 }
 
 std::vector<int> P2p::culprits() const {

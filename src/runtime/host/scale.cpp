@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "runtime/host/reduce.hpp"
 
 namespace plait {
@@ -181,8 +182,8 @@ std::byte* Products::memory_of(size_t bytes) {
   capacity_ = 0;
   memory_.reset(new (std::nothrow) std::byte[bytes]);
   if (!memory_) {
-    fail(ErrorCode::kResources, "the system has no ", bytes,
-         " bytes for the products of a pre-multiplied sum, whose input must stay as it is; use less memory, or "
+    fail(ErrorCode::kResources, "the system has no ", counted(bytes, "byte"),
+         " for the products of a pre-multiplied sum, whose input must stay as it is; use less memory, or "
          "multiply in place and take the plain sum");
   }
   capacity_ = bytes;

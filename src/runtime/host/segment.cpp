@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "base/memory_file.hpp"
 #include "runtime/agreement.hpp"
 
@@ -74,15 +75,15 @@ std::string directory_hint(const SegmentShape& shape, const std::string& directo
 }
 
 [[noreturn]] void fail_in_directory(const SegmentShape& shape, const std::string& directory, int error_number) {
-  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ", shape.ranks,
-       " ranks in PLAIT_SHM_DIR=", directory, ": ", std::strerror(error_number),
+  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ",
+       counted(shape.ranks, "rank"), " in PLAIT_SHM_DIR=", directory, ": ", std::strerror(error_number),
        directory_hint(shape, directory, error_number));
 }
 
 [[noreturn]] void fail_without_directory(const SegmentShape& shape, int error_number) {
   const bool too_many = error_number == EMFILE || error_number == ENFILE;
-  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ", shape.ranks,
-       " ranks from an anonymous memory file: ", std::strerror(error_number),
+  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ",
+       counted(shape.ranks, "rank"), " from an anonymous memory file: ", std::strerror(error_number),
        too_many ? more_files_hint()
                 : join("; raise the memory limit of this process or container by that much, or lower PLAIT_SCRATCH_KIB "
                        "(now ",
@@ -94,14 +95,14 @@ void check_file_size_limit(const SegmentShape& shape) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   if (shape.total_bytes() <= limit.rlim_cur) return;
-  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ", shape.ranks,
-       " ranks: files of this process may have ", limit.rlim_cur >> 10,
+  fail(ErrorCode::kResources, "cannot get ", mebibytes(shape), " MiB of shared memory for ",
+       counted(shape.ranks, "rank"), ": files of this process may have ", limit.rlim_cur >> 10,
        " KiB only. Raise that limit (ulimit -f), or lower PLAIT_SCRATCH_KIB (now ", 2 * shape.scratch_bytes >> 10, ")");
 }
 
 [[noreturn]] void fail_to_map(const SegmentShape& shape, int error_number) {
-  fail(ErrorCode::kResources, "cannot map ", mebibytes(shape), " MiB of shared memory of ", shape.ranks,
-       " ranks: ", std::strerror(error_number),
+  fail(ErrorCode::kResources, "cannot map ", mebibytes(shape), " MiB of shared memory of ",
+       counted(shape.ranks, "rank"), ": ", std::strerror(error_number),
        ". Raise the limit on this process's address space (ulimit -v) by that much, or lower PLAIT_SCRATCH_KIB (now ",
        2 * shape.scratch_bytes >> 10, ")");
 }

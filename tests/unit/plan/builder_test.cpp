@@ -119,7 +119,7 @@ TEST(PlanBuilder, RefusesMoreOperationsThanCanBeProved) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_STREQ(error.what(),
-                 "plan endless over 1 ranks would have more than 100 operations; use fewer ranks or parts, or another "
+                 "plan endless over 1 rank would have more than 100 operations; use fewer ranks or parts, or another "
                  "algorithm");
   }
   EXPECT_EQ(b.finish().ranks[0].queues[0].operations.size(), 100u);

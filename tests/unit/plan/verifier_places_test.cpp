@@ -30,7 +30,7 @@ TEST(VerifierBounds, PlacesExist) {
   expect_refused(plan, {"rank 0, queue 0 (cpu), operation 0", "rank 2 of r2.scratch[0] does not exist"});
   plan = pair_broadcast();
   operation(plan, 0, 0, 0).chunk = 1;
-  expect_refused(plan, {"operation 0", "chunks 1..1 are not within the 1 chunks of the message"});
+  expect_refused(plan, {"operation 0", "chunks 1..1 are not within the 1 chunk of the message"});
   plan = pair_broadcast();
   operation(plan, 0, 0, 0).chunks = 0;
   expect_refused(plan, {"covers 0 chunks; at least one is needed"});
@@ -248,14 +248,14 @@ TEST(VerifierShape, Collectives) {
     return plan;
   };
   expect_refused(with([](Plan& p) { p.ranks.clear(); }), {"has no ranks"});
-  expect_refused(with([](Plan& p) { p.node_of.pop_back(); }), {"names the node of 1 ranks, but has 2 ranks"});
+  expect_refused(with([](Plan& p) { p.node_of.pop_back(); }), {"names the node of 1 rank, but has 2 ranks"});
   expect_refused(with([](Plan& p) { p.root = 2; }), {"root 2 is not one of its 2 ranks"});
   const auto to_all = [](Plan& p) {
     p.collective = Collective::kAllReduce;
     p.root = 1;
   };
   expect_refused(with(to_all), {"root 1 is named, but all_reduce has no root; write 0"});
-  expect_refused(with([](Plan& p) { p.blocks = 2; }), {"needs 1 blocks, has 2"});
+  expect_refused(with([](Plan& p) { p.blocks = 2; }), {"needs 1 block, has 2"});
   expect_refused(with([](Plan& p) { p.chunks_per_block = 0; }), {"needs at least one chunk a block, has 0"});
   expect_refused(with([](Plan& p) { p.chunks_per_block = kMaxChunks + 1; }), {"the limit is 16777216"});
   expect_refused(with([](Plan& p) { p.collective = static_cast<Collective>(77); }), {"unknown collective"});

@@ -37,7 +37,7 @@ TEST(Validate, RefusesBadDevices) {
   expect_contains(refusal(topology), "must have a name");
   topology = pair_of_gpus();
   topology.devices[1].node = 1;
-  expect_contains(refusal(topology), "node 1 is not one of the 1 nodes");
+  expect_contains(refusal(topology), "node 1 is not one of the 1 node");
   topology.devices[1].node = kNoNode;
   expect_contains(refusal(topology), "node -1");
   topology = pair_of_gpus();
@@ -140,7 +140,7 @@ TEST(Validate, BoundsWhatItTakes) {
   expect_contains(refusal(star(kMostJoinedGpus + 1)), "NVLink or xGMI joins more than 4096 GPUs into one net, gpu4096");
   Topology many = pair_of_gpus();
   many.devices.resize(kMostDevices + 1);
-  expect_contains(refusal(many), "has 1048577 devices and 1 links; at most 1048576 and 2097152 are allowed");
+  expect_contains(refusal(many), "has 1048577 devices and 1 link; at most 1048576 and 2097152 are allowed");
 }
 
 TEST(DeviceNamed, ListsWhatIsThere) {
