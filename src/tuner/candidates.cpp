@@ -16,15 +16,25 @@ namespace {
 // many ranks even plans of log2 p steps have more.
 int few_operations(int ranks) { return std::max(300'000, 96 * ranks); }
 
+// How many pieces bind() makes of a reduce at most. Where partial results may be wider than what users have, slots are
+// apart, and every chunk is one piece; else every block is.
+int pieces_of(const Plan& plan, const Operation& operation) {
+  if (operation.kind != OpKind::kReduce) return 1;
+  if (reduces(plan.collective)) return operation.chunks;
+  const int per_block = std::max(1, plan.chunks_per_block);
+  return (operation.chunk + operation.chunks - 1) / per_block - operation.chunk / per_block + 1;
+}
+
 // The demands of a rank's part of a plan on a runtime. A message that becomes stores takes a mailbox and a signal at
 // its receiver, and a copy at each end that has data.
 struct RankNeeds {
-  RankNeeds(const RankPlan& rank, bool messages_as_stores)
+  RankNeeds(const Plan& plan, const RankPlan& rank, bool messages_as_stores)
       : signals(rank.signals), slots(int64_t{rank.scratch_slots} + rank.host_slots), messages(rank.messages) {
     for (const Queue& queue : rank.queues) {
-      operations += std::ssize(queue.operations);
       for (const Operation& it : queue.operations) {
-        places += std::ssize(it.destinations) + std::ssize(it.sources);
+        const int pieces = pieces_of(plan, it);
+        operations += pieces;
+        places += (std::ssize(it.destinations) + std::ssize(it.sources)) * pieces;
         const bool is_message = it.kind == OpKind::kSend || it.kind == OpKind::kReceive;
         if (messages_as_stores && is_message && it.chunks > 0) add_copy(it);
       }
@@ -42,7 +52,8 @@ struct RankNeeds {
   }
 };
 
-std::optional<std::string> excess_of(const RankPlan& rank, const PlanLimits& limits, bool messages_as_stores) {
+std::optional<std::string> excess_of(const Plan& plan, const RankPlan& rank, const PlanLimits& limits,
+                                     bool messages_as_stores) {
   for (const Queue& queue : rank.queues) {
     if (!limits.any_engine && queue.engine != Engine::kSm) return join("has a queue of engine ", name(queue.engine));
   }
@@ -50,7 +61,7 @@ std::optional<std::string> excess_of(const RankPlan& rank, const PlanLimits& lim
     int64_t count, most;
     const char* what;
   };
-  const RankNeeds needs(rank, messages_as_stores);
+  const RankNeeds needs(plan, rank, messages_as_stores);
   for (const Row& row :
        {Row{std::ssize(rank.queues), limits.queues, "queues"}, Row{needs.operations, limits.operations, "operations"},
         Row{needs.places, limits.places, "places"}, Row{needs.signals, limits.signals, "signals"},
@@ -170,7 +181,7 @@ std::optional<std::string> PlanLimits::excess(const VerifiedPlan& plan) const {
 std::optional<std::string> PlanLimits::excess(const Plan& plan) const {
   const bool as_stores = messages && spans_nodes(plan);
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    if (const auto found = excess_of(plan.ranks[rank], *this, as_stores)) return join("rank ", rank, " ", *found);
+    if (const auto found = excess_of(plan, plan.ranks[rank], *this, as_stores)) return join("rank ", rank, " ", *found);
   }
   return std::nullopt;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
 #include "plan/builder.hpp"
@@ -84,7 +85,7 @@ class World : public test::SimtWorld {
     std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
     if (forms.empty()) return false;
     const VerifiedPlan& plan = plan_of(to_text(spec_of(algorithm, test::any_of(random_, forms))), call, 1);
-    if (spans_nodes(plan.plan())) return false;  // GPUs send no messages
+    if (!fits_a_launch(plan)) return false;
     if (!is_simple && !plan.can_carry_flags(call.type)) return false;
     Made& made = calls_.emplace_back();
     made.call = call;
@@ -323,11 +324,13 @@ class World : public test::SimtWorld {
     const LaunchShape shape{Protocol::kSimple, pick(1, 2), kLeastThreads};
     BindLimits limits = CudaRank::limits(shape, plan.plan());
     const size_t widest = accumulator_size_of(call.type);
-    const auto granules = static_cast<size_t>(pick(0, 5) == 0 ? pick(20, 40) : pick(1, 4));
-    const size_t slot_bytes = kChunkAlignment / size_of(call.type) * widest * granules;
-    int slots = 0;
-    for (const RankPlan& rank : plan.plan().ranks) slots = std::max(slots, rank.scratch_slots);
-    limits.scratch_bytes = slot_bytes * static_cast<size_t>(slots);
+    size_t slots = 1;
+    for (const RankPlan& rank : plan.plan().ranks) slots = std::max(slots, static_cast<size_t>(rank.scratch_slots));
+    const size_t granule = kChunkAlignment / size_of(call.type) * widest;
+    const size_t granules = std::min(limits.scratch_bytes / (granule * slots),
+                                     static_cast<size_t>(pick(0, 5) == 0 ? pick(20, 40) : pick(1, 4)));
+    const size_t slot_bytes = granule * granules;
+    limits.scratch_bytes = slot_bytes * slots;
     limits.least_slice_bytes = 1;
     if (call.collective == Collective::kBarrier) return {plan, shape, limits};
     const size_t slice = slot_bytes / widest * static_cast<size_t>(plan.plan().chunks_per_block);
@@ -336,14 +339,17 @@ class World : public test::SimtWorld {
     return {plan, shape, limits, host_path, orders_() % 2 == 0 ? any_ending(call, plan) : nullptr};
   }
 
-  // Another plan with as many queues, if there is one.
+  // Another plan with as many queues, if there is one. The launch then has three programs in the room of two.
   const VerifiedPlan* any_ending(const Call& call, const VerifiedPlan& plan) {
+    PlanLimits third = gpu_plan_limits();
+    for (int* const limit : {&third.operations, &third.places, &third.signals}) *limit = *limit * 2 / 3;
+    if (third.excess(plan)) return nullptr;
     std::vector<const VerifiedPlan*> others;
     for (const std::string& text : texts_for(call)) {
       const VerifiedPlan& other = plan_of(text, call, 1);
       const bool fits = std::equal(plan.plan().ranks.begin(), plan.plan().ranks.end(), other.plan().ranks.begin(),
                                    [](const auto& a, const auto& b) { return a.queues.size() == b.queues.size(); });
-      if (fits && &other != &plan) others.push_back(&other);
+      if (fits && &other != &plan && !third.excess(other)) others.push_back(&other);
     }
     return others.empty() ? nullptr : others[orders_() % others.size()];
   }
@@ -372,8 +378,13 @@ class World : public test::SimtWorld {
     std::vector<std::string>& texts = texts_[{call.collective, call.root}];
     if (!texts.empty()) return texts;
     texts = test::texts_for(machine_of(call), {1, 2, 3});
-    std::erase_if(texts, [&](const std::string& text) { return spans_nodes(plan_of(text, call, 1).plan()); });
+    std::erase_if(texts, [&](const std::string& text) { return !fits_a_launch(plan_of(text, call, 1)); });
     return texts;
+  }
+
+  // GPUs send no messages, and a launch has room for so many operations.
+  static bool fits_a_launch(const VerifiedPlan& plan) {
+    return !spans_nodes(plan.plan()) && !gpu_plan_limits().excess(plan);
   }
 
   static bool has_one_shot(const Call& call) {
