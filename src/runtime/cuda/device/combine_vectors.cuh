@@ -1,4 +1,4 @@
-// Vectors that are combined from several places in the caller's memory or in scratch.
+// Vectors that are combined from several places in user buffers or in scratch.
 #pragma once
 
 #include <type_traits>
