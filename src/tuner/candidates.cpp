@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "plan/one_node.hpp"
 #include "plan/proof_size.hpp"
+#include "plan/shape.hpp"
 
 namespace plait {
 namespace {
