@@ -19,7 +19,7 @@ class PlanPrediction {
   const std::string& algorithm() const { return algorithm_; }
   // The kinds of links over which ranks tell each other: of those alone signals cost.
   std::vector<LinkKind> media() const;
-  // What simulate_on_machine() would say with these costs.
+  // The time that simulate_on_machine() would predict with these costs.
   double seconds(const Costs& costs, double message_bytes) const;
 
  private:

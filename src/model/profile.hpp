@@ -37,7 +37,8 @@ struct Costs {
   double cache_gbps = 0, cache_bytes = 0;
   double combine_share = 1;  // what bytes count there that an operation combines, over those that it copies; 1 or more
 
-  // What so many bytes take of a rank's memory, as a maximum of lines: those in its cache, and the others.
+  // The time that so many bytes take in a rank's memory, as a maximum of lines: one for those in its cache, one for the
+  // others.
   std::array<Line, 2> memory_lines() const;
   double memory_seconds(double bytes) const;
   // With the flag inside the data a step costs less and the message more.
@@ -116,7 +117,7 @@ struct TunedPlace {
   bool operator==(const TunedPlace&) const = default;
 };
 
-// What was measured to be the fastest for messages of some sizes.
+// The choice that was measured to be the fastest for messages of some sizes.
 struct TunedRule {
   size_t from = 0, to = 0;              // bytes of the message, both included
   std::string choice;                   // an algorithm's spec, also of a zero-copy plan

@@ -48,7 +48,7 @@ class Residuals:
 
     @property
     def geometric_mean(self) -> float | None:
-        """Of the errors, up or down: 0.05 is 5%. None of no rows."""
+        """The geometric mean of errors, up or down: 0.05 is 5%. None where there are no rows."""
         logs = [abs(math.log1p(error)) for error in self.errors]
         return math.expm1(sum(logs) / len(logs)) if logs else None
 
@@ -77,7 +77,7 @@ class Fit:
 def held_out(rows: Sequence[Row], share: float) -> set[int]:
     """Which rows are kept from the fit: of each series this share of its sizes, evenly from the second on.
 
-    Of hierarchies whole ones are held out.
+    Whole hierarchies are held out.
     """
     layers = sorted({row.series for row in rows if row.layer >= 0})
     out = {i for i, row in enumerate(rows) if row.layer >= 0 and _is_out(layers.index(row.series), share)}
@@ -168,7 +168,7 @@ def _solve(problem: _Problem, constants: list[Constant], starts: list[np.ndarray
 
 
 def _standard_errors(result, rows: int) -> np.ndarray:
-    """Of the logarithms; infinite where no row says anything."""
+    """The standard errors of the logarithms; infinite where no row says anything."""
     slopes = result.jac[:rows]
     spread = 2 * result.cost / max(1, rows - slopes.shape[1])
     values, vectors = np.linalg.eigh(slopes.T @ slopes)

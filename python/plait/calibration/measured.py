@@ -205,7 +205,7 @@ class Predictor:
         return {row.protocol for row in self.rows if row.layer < 0}
 
     def seconds(self, profile: models.Profile) -> list[float]:
-        """Of every row, by the costs of a profile."""
+        """The prediction for every row, by the costs of a profile."""
         hierarchies: dict[int, models.Hierarchies] = {}
         layers: dict[tuple, list[dict]] = {}
         times = []

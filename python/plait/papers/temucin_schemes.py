@@ -58,7 +58,7 @@ def one_path(name: str, size: int, window: int) -> float:
 
 
 def stated_gbps(name: str, kinds: tuple[str, str]) -> float:
-    """Of the link between the kinds of devices at its ends, such as two GPUs, as the machine's file has it."""
+    """The bandwidth of a link between such devices, two GPUs say, as the machine's file has it."""
     devices = machine(name).devices
     return next(
         it.gbps for it in machine(name).links if sorted((devices[it.a].kind, devices[it.b].kind)) == sorted(kinds)

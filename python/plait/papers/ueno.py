@@ -50,7 +50,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def bus_bandwidth(ranks: int, message_bytes: float, seconds: float) -> float:
-    """Of one dimension, in MB/s, as Tables II and III have it (UEN-38)."""
+    """The bus bandwidth of one dimension, in MB/s, as Tables II and III have it (UEN-38)."""
     return 2 * message_bytes * (ranks - 1) / ranks / seconds / 1e6
 
 

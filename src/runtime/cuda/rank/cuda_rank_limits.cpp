@@ -1,4 +1,4 @@
-// What the memory of a rank and the kernels' protocols have room for.
+// The room that the memory of a rank and the kernels' protocols have.
 #include <cstddef>
 #include <cstdint>
 
