@@ -317,6 +317,18 @@ def table_4() -> Table:
     return Table(["", *(f"{ranks}: {text(factors)}" for ranks, factors in cases)], rows, caption)
 
 
+# ---- Predictions ----
+
+
+def rows() -> dict[str, float]:
+    """Predicted seconds for more GPUs than costs were fitted to, by hierarchy: the five best, and the flat ring."""
+    found = {}
+    for ranks in (it for it in RANKS if it > 128):
+        shown = [*ranking(ranks)[:5], best_of_layers(ranks)[1]]
+        found |= {f"{ranks} GPUs, {text(factors)}": seconds for factors, seconds in shown}
+    return found
+
+
 # ---- The page ----
 
 
