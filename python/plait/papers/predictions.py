@@ -1,4 +1,4 @@
-"""Predictions as they were before anything was compared with them, with the commit that computed them.
+"""Predictions as they were before a page compared them, with the commit that computed them.
 
 benchmarks/store_predictions.py writes them. What a page computes today stands beside them, so that a model that was
 changed with the paper's values in sight shows.
