@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from typing import Any
 
 from .. import _core, calibration
@@ -122,9 +123,15 @@ def _base_profile(options: argparse.Namespace, machine: Topology, rows: list[Row
 
 
 def _command(options: argparse.Namespace) -> str:
-    machine = f" --machine {options.machine}" if options.machine else ""
-    nodes = f" --nodes {options.nodes}" if options.nodes > 1 else ""
-    return f"plait calibrate{machine}{nodes} --from {usage.size_text(options.least)} --hold-out {options.hold_out:g}"
+    """What makes this profile again, but for where it is written."""
+    words = ["plait", "calibrate", *options.files]
+    words += ["--machine", options.machine] if options.machine else []
+    words += ["--nodes", str(options.nodes)] if options.nodes > 1 else []
+    words += ["--profile", options.profile] if options.profile else []
+    words += [word for name in options.keep for word in ("--keep", name)]
+    words += ["--from", usage.size_text(options.least).replace(" ", "")] if options.least > 1 else []
+    words += ["--least-time"] if options.least_time else []
+    return shlex.join([*words, "--hold-out", f"{options.hold_out:g}", "--name", options.name])
 
 
 def _percent(share: float | None) -> str:
