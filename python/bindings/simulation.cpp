@@ -1,5 +1,6 @@
 // Simulated runs of plans.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -109,7 +110,24 @@ void bind_prediction(nb::module_& module) {
           },
           nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"), nb::kw_only(), nb::arg("ranks") = 0,
           nb::arg("root") = 0, nb::arg("protocol") = "Simple", "Raises InvalidArgument, and what making a plan raises.")
+      .def_static(
+          "of_launch",
+          [](const Topology& topology, const std::string& collective, const std::string& algorithm, size_t bytes,
+             int ranks, int root, const std::string& shape, bool with_ending) {
+            MachinePlanRequest request;
+            request.collective = parse_collective(collective);
+            request.algorithm = algorithm;
+            request.ranks = ranks;
+            request.root = root;
+            request.bytes = bytes;
+            return std::make_unique<PlanPrediction>(topology, request, shape, with_ending);
+          },
+          nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"), nb::arg("message_bytes"), nb::kw_only(),
+          nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("shape") = "", nb::arg("with_ending") = true,
+          "The same as GPUs launch it for messages of one size: `shape` as PLAIT_LAUNCH has it, empty: the tuner's; "
+          "`with_ending`: the last slices as the profile says.")
       .def_prop_ro("algorithm", &PlanPrediction::algorithm, "with its arguments")
+      .def_prop_ro("is_launch", &PlanPrediction::is_launch, "as GPUs perform it, in slices, for one size")
       .def_prop_ro(
           "media",
           [](const PlanPrediction& it) {

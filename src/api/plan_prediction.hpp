@@ -15,8 +15,12 @@ class PlanPrediction {
  public:
   // `request.algorithm` names the plan. Throws what choose_for_machine() does.
   PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags);
+  // The same for messages of `request.bytes` alone, as GPUs launch it: launch_for().
+  PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
+                 bool with_ending);
 
   const std::string& algorithm() const { return algorithm_; }
+  bool is_launch() const { return program_.is_launch(); }
   // The kinds of links over which ranks tell each other: of those alone signals cost.
   std::vector<LinkKind> media() const;
   // What simulate_on_machine() would say with these costs.

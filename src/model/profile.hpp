@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/kernel_costs.hpp"
 #include "model/line.hpp"
 #include "model/ring_costs.hpp"
 #include "plan/plan.hpp"
@@ -48,6 +49,8 @@ struct Costs {
   Protocol ll, ll128;
   // For hierarchies by closed form; as far as a profile does not have them, as signal_seconds and link_efficiency say.
   RingTable rings;
+  // Of launches on GPUs, which are simulated slice by slice. None: their plans are simulated as those of ranks on CPUs.
+  std::optional<KernelCosts> kernels;
 };
 
 // The quantity of a call that a rule's limits bound, in bytes.

@@ -45,7 +45,7 @@ class WayBack {
     piece.step = step;
     piece.from = is_first ? 0 : run_.ends[step - 1];
     piece.to = run_.ends[step];
-    const double begun = it.continues ? 0 : std::min(machine_.steps.operation_seconds, piece.to - piece.from);
+    const double begun = std::min(machine_.begin_of(it), piece.to - piece.from);
     if (it.kind == SimulatedStep::Kind::kHear && piece.to > piece.from + begun) {
       piece.is_jump = true;
       piece.from = run_.ends[tellers_[it.index]];
@@ -69,7 +69,7 @@ class WayBack {
     uint32_t narrowest = SimulatedRun::Last::kNothing;
     for (const SimulatedWork::Flow& flow : work.flows) {
       const SimulatedRoute& route = program_.routes[flow.route];
-      const double bytes = run_.bytes / program_.chunks_of_size * flow.chunks;
+      const double bytes = program_.bytes_of_chunk(run_.bytes) * flow.chunks;
       const double at_full_speed = bytes / machine_.full_speed(route);
       if (route.is_memory()) continue;
       if (at_full_speed > full) narrowest = machine_.narrowest(route);

@@ -53,6 +53,10 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
       return device(resource.index) + " sends";
     case SimulatedResource::Kind::kNicIn:
       return device(resource.index) + " receives";
+    case SimulatedResource::Kind::kCtas:
+      return join("CTAs of a queue, ", resource.index);
+    case SimulatedResource::Kind::kPace:
+      return "stores to host memory";
     case SimulatedResource::Kind::kMemory:
       break;
   }
@@ -61,6 +65,8 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
 
 const char* kind_of(const SimulatedResource& resource, const Topology& topology) {
   if (resource.kind == SimulatedResource::Kind::kMemory) return "memory";
+  if (resource.kind == SimulatedResource::Kind::kCtas) return "ctas";
+  if (resource.kind == SimulatedResource::Kind::kPace) return "pace";
   if (resource.kind != SimulatedResource::Kind::kLink) return "nic";
   return name(topology.links[static_cast<size_t>(resource.index)].kind);
 }

@@ -121,10 +121,10 @@ class TraceWriter {
     }
     const Queue& planned = plan_.ranks[static_cast<size_t>(queue.rank)].queues[static_cast<size_t>(queue.queue)];
     name_row("thread_name", process, thread, join("queue ", queue.queue, " (", plait::name(planned.engine), ")"));
-    size_t operation = 0;
+    size_t operation = 0;  // of the plan, if steps are its operations
     double from = 0;
     for (size_t step = queue.first; step < queue.end; ++step) {
-      if (step > queue.first && !program_.steps[step].continues) ++operation;
+      if (step > queue.first && program_.steps[step].begin != SimulatedStep::Begin::kNothing) ++operation;
       const std::string text = to_text(planned.operations[operation]);
       begin_stretch(text, process, thread, from, run_.ends[step]);
       json_.end();
