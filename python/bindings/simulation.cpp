@@ -113,17 +113,18 @@ void bind_prediction(nb::module_& module) {
       .def_static(
           "of_launch",
           [](const Topology& topology, const std::string& collective, const std::string& algorithm, size_t bytes,
-             int ranks, int root, const std::string& shape, bool with_ending) {
+             int ranks, int root, const std::string& shape, bool with_ending, bool pdl) {
             MachinePlanRequest request;
             request.collective = parse_collective(collective);
             request.algorithm = algorithm;
             request.ranks = ranks;
             request.root = root;
             request.bytes = bytes;
-            return std::make_unique<PlanPrediction>(topology, request, shape, with_ending);
+            return std::make_unique<PlanPrediction>(topology, request, shape, with_ending, pdl);
           },
           nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"), nb::arg("message_bytes"), nb::kw_only(),
           nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("shape") = "", nb::arg("with_ending") = true,
+          nb::arg("pdl") = true,
           "The same as GPUs launch it for messages of one size: `shape` as PLAIT_LAUNCH has it, empty: the tuner's; "
           "`with_ending`: the last slices as the profile says.")
       .def_prop_ro("algorithm", &PlanPrediction::algorithm, "with its arguments")

@@ -14,8 +14,8 @@ struct ChosenLaunch {
   std::shared_ptr<const VerifiedPlan> plan, ending, zero_copy;  // as of SimulatedLaunch; null: none
   LaunchShape shape;
 
-  SimulatedLaunch of(size_t bytes, int calls = 1) const {
-    return {plan.get(), ending.get(), zero_copy.get(), shape, bytes, calls};
+  SimulatedLaunch of(size_t bytes, int calls = 1, bool pdl = true) const {
+    return {plan.get(), ending.get(), zero_copy.get(), shape, bytes, pdl, calls};
   }
   FlagPlace flags() const;
 };

@@ -21,6 +21,9 @@ namespace {
 
 constexpr double kUnit = 16;  // bytes of a chunk of the program: what a thread moves at once
 constexpr int kThreadsOfCta = 512;
+// Channels are so many queues of the simulator, which begin one after the other. Channels that are all at one step
+// leave links idle together; on GPUs they soon drift apart, as these do.
+constexpr int kGroups = 4;
 
 using Begin = SimulatedStep::Begin;
 
@@ -32,14 +35,18 @@ struct LoweredLaunch {
 
   int channels() const { return static_cast<int>(std::min<uint64_t>(shape.channels, ranks[0].slices)); }
   uint64_t rounds() const { return (ranks[0].slices + channels() - 1) / channels(); }
-  // How many channels have a slice in a round.
-  int width(uint64_t round) const {
-    return static_cast<int>(std::min<uint64_t>(channels(), ranks[0].slices - round * channels()));
+  int groups() const { return shape.protocol == Protocol::kSimple ? std::min(kGroups, channels()) : 1; }
+  // How many channels of a group have a slice in a round.
+  int width(uint64_t round, int group) const {
+    const auto all = static_cast<int>(std::min<uint64_t>(channels(), ranks[0].slices - round * channels()));
+    const auto before = [&](int groups_before) { return all * groups_before / groups(); };
+    return before(group + 1) - before(group);
   }
   bool is_last(uint64_t round) const { return round + 1 == rounds(); }
   const SliceProgram& part(int rank, int queue, uint64_t round) const {
     const QueueProgram& program = ranks[static_cast<size_t>(rank)];
-    return is_last(round) ? width(round) > 1 ? program.ending[queue] : program.last[queue] : program.full[queue];
+    if (!is_last(round)) return program.full[queue];
+    return ranks[0].slices > 1 ? program.ending[queue] : program.last[queue];
   }
 };
 
@@ -68,7 +75,8 @@ class LaunchCompiler {
     if (launch_.zero_copy != nullptr) {
       add_copies(call, over_links);
     } else {
-      add(lowered(call, {0, over_links}, launch_.shape, false));
+      main_ = lowered(call, {0, over_links}, launch_.shape, false);
+      add(*main_);
     }
     if (host_path_) add(*host_path_);
     return builder_.take();
@@ -93,17 +101,22 @@ class LaunchCompiler {
   // --- kernels ---
 
   void add(const LoweredLaunch& launch) {
-    for (int rank = 0; rank < plan_.rank_count(); ++rank) {
-      const int queues = launch.ranks[static_cast<size_t>(rank)].queues;
-      for (int queue = 0; queue < queues; ++queue) add_queue(launch, rank, queue);
+    for (group_ = 0; group_ < launch.groups(); ++group_) {
+      for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+        const int queues = launch.ranks[static_cast<size_t>(rank)].queues;
+        for (int queue = 0; queue < queues; ++queue) add_queue(launch, rank, queue);
+      }
     }
   }
 
   void add_queue(const LoweredLaunch& launch, int rank, int queue) {
     SimulatedQueue added{rank, queue_number(launch, rank, queue), program_.steps.size(), 0};
+    for (int i = 0; i < rank * launch.groups() + group_; ++i) {
+      add_step(SimulatedStep::Kind::kTell, Begin::kStagger, program_.signals++);  // which nobody hears
+    }
     if (launch.shape.protocol == Protocol::kSimple) {
-      ctas_ = limited(SimulatedResource::Kind::kCtas,
-                      static_cast<double>(launch.channels()) * launch.shape.threads / kThreadsOfCta);
+      ctas_ = limited(SimulatedResource::Kind::kCtas, static_cast<double>(launch.width(0, group_)) *
+                                                          launch.shape.threads / kThreadsOfCta);
     } else {
       ctas_ = ProgramBuilder::kNoRoute;  // a word or line is with few threads, and all are under way at once
     }
@@ -118,21 +131,27 @@ class LaunchCompiler {
     program_.queues.push_back(added);
   }
 
+  // Queues of the simulator: those of the main launch, then those of the host path.
   int main_queues(int rank) const {
-    const VerifiedPlan& plan = launch_.zero_copy != nullptr ? *launch_.zero_copy : *launch_.plan;
-    return static_cast<int>(plan.plan().ranks[static_cast<size_t>(rank)].queues.size());
+    if (main_) return main_->groups() * main_->ranks[static_cast<size_t>(rank)].queues;
+    return static_cast<int>(launch_.zero_copy->plan().ranks[static_cast<size_t>(rank)].queues.size());
   }
   int all_queues(int rank) const {
-    return main_queues(rank) + (host_path_ ? host_path_->ranks[static_cast<size_t>(rank)].queues : 0);
+    if (!host_path_) return main_queues(rank);
+    return main_queues(rank) + host_path_->groups() * host_path_->ranks[static_cast<size_t>(rank)].queues;
   }
   int queue_number(const LoweredLaunch& launch, int rank, int queue) const {
-    return launch.through_host ? main_queues(rank) + queue : queue;
+    const int number = queue * launch.groups() + group_;
+    return launch.through_host ? main_queues(rank) + number : number;
+  }
+  Begin begin_of_call() const {
+    return launch_.pdl && !host_path_ && main_ ? Begin::kCall : Begin::kCallWithoutPdl;
   }
 
   // A call of a stream begins when all of the rank's queues are done with the one before.
   void begin_call(const SimulatedQueue& queue, int call) {
     if (call == 0) return;
-    Begin begin = Begin::kCall;
+    Begin begin = begin_of_call();
     for (int other = 0; other < all_queues(queue.rank); ++other) {
       if (other == queue.queue) continue;
       add_step(SimulatedStep::Kind::kHear, begin, signal(in_stream(queue.rank, other, queue.queue, call - 1)));
@@ -174,11 +193,13 @@ class LaunchCompiler {
     if (reading == part.count) tell_completion(launch, rank, queue, it.epoch);
   }
 
+  static constexpr int64_t kMostStreamQueues = 1024;
   enum class What : uint8_t { kFlag, kData, kCompletion, kInStream, kBarrier, kHostFlag, kHostCompletion };
   using SignalKey = std::tuple<What, int, int64_t, uint64_t>;  // whose, which, and in which epoch or call
 
   uint32_t signal(const SignalKey& key) {
-    const auto [found, is_new] = signals_.try_emplace(key, program_.signals);
+    const int group = std::get<0>(key) == What::kInStream ? 0 : group_;
+    const auto [found, is_new] = signals_.try_emplace({key, group}, program_.signals);
     if (is_new) ++program_.signals;
     return found->second;
   }
@@ -199,7 +220,7 @@ class LaunchCompiler {
   }
 
   static SignalKey in_stream(int rank, int from, int to, int call) {
-    return {What::kInStream, rank, from * 64 + to, static_cast<uint64_t>(call)};
+    return {What::kInStream, rank, from * kMostStreamQueues + to, static_cast<uint64_t>(call)};
   }
   // Signals of completed epochs: of a queue, for a queue.
   static SignalKey completion(const LoweredLaunch& launch, int from, int from_queue, int to, int to_queue,
@@ -278,19 +299,36 @@ class LaunchCompiler {
         hear(launch, writer, rank, Begin::kNothing, {What::kData, rank, static_cast<int64_t>(place.offset), it.epoch});
       });
     }
-    builder_.begin_work(first.sources > 1);
-    for (int c = 0; c < first.batch; ++c) {
-      const DeviceOperation& operation = program.operations[part.first + static_cast<size_t>(number + c)];
-      add_places(launch, rank, queue, it.round, number + c, operation);
+    const auto add_work = [&](const auto& which, Begin begin) {
+      bool any = false;
+      builder_.begin_work(first.sources > 1);
+      for (int c = 0; c < first.batch; ++c) {
+        const DeviceOperation& operation = program.operations[part.first + static_cast<size_t>(number + c)];
+        if (!which(operation)) continue;
+        any = true;
+        add_places(launch, rank, queue, it.round, number + c, operation);
+      }
+      if (any) add_step(SimulatedStep::Kind::kWork, begin, builder_.end_work());
+      return any;
+    };
+    if (!has_flags) {
+      add_work([](const DeviceOperation&) { return true; }, Begin::kOperation);
+      return;
     }
-    add_step(SimulatedStep::Kind::kWork, has_flags ? Begin::kWords : Begin::kOperation, builder_.end_work());
-    if (!has_flags) return;
+    // All that others wait for is sent first.
+    const auto is_sent = [&](const DeviceOperation& operation) {
+      const DevicePlace* const places = program.places.data() + operation.first;
+      return std::any_of(places, places + operation.destinations, is_scratch);
+    };
+    const bool sends = add_work(is_sent, Begin::kWords);
     for_each_place(program, part, number, [&](const DevicePlace& place, bool is_source) {
       if (is_source || !is_scratch(place)) return;
       const int owner = owner_of(place, rank);
       add_step(SimulatedStep::Kind::kTell, Begin::kNothing,
                signal({What::kData, owner, static_cast<int64_t>(place.offset), it.epoch}));
     });
+    add_work([&](const DeviceOperation& operation) { return !is_sent(operation); },
+             sends ? Begin::kNothing : Begin::kWords);
   }
 
   static bool is_scratch(const DevicePlace& place) { return place.base >= kFirstScratchBase; }
@@ -317,9 +355,10 @@ class LaunchCompiler {
       const size_t bytes = program.operations[slice.first + static_cast<size_t>(number)].elements * size_t{4};
       return static_cast<double>(on_links ? stored_bytes(launch.shape.protocol, bytes) : bytes);
     };
-    const int width = launch.width(round);
+    const int width = launch.width(round, group_);
     const SliceProgram& last = program.last[queue];
-    if (!launch.is_last(round) || last.count != part.count) return width * of(part);
+    const bool has_last = launch.is_last(round) && group_ + 1 == launch.groups() && width > 0;
+    if (!has_last || last.count != part.count) return width * of(part);
     return (width - 1) * of(part) + of(last);
   }
 
@@ -380,6 +419,7 @@ class LaunchCompiler {
   void add_copies_of(const Plan& plan, const Pairing& pairing, int rank, int queue) {
     const Queue& from = plan.ranks[static_cast<size_t>(rank)].queues[static_cast<size_t>(queue)];
     SimulatedQueue added{rank, queue, program_.steps.size(), 0};
+    group_ = 0;
     const auto& operations = from.operations;
     const auto joins = [&](size_t next, const Operation& first) {
       const Operation& it = operations[next];
@@ -450,8 +490,9 @@ class LaunchCompiler {
   Routes& routes_;
   ProgramBuilder builder_;
   SimulatorProgram& program_;
-  std::optional<LoweredLaunch> host_path_;
-  std::map<SignalKey, uint32_t> signals_;
+  std::optional<LoweredLaunch> main_, host_path_;
+  int group_ = 0;  // of channels, at hand
+  std::map<std::pair<SignalKey, int>, uint32_t> signals_;  // of a group of channels
   std::map<int, uint32_t> paces_;              // of ranks
   uint32_t ctas_ = ProgramBuilder::kNoRoute;   // of the queue at hand
   double units_of_chunk_ = 0;                  // of the zero-copy plan

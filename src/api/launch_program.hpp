@@ -22,7 +22,8 @@ struct SimulatedLaunch {
   const VerifiedPlan* zero_copy = nullptr;  // which goes in place of `plan`; null: none
   LaunchShape shape;
   size_t bytes = 0;
-  int calls = 1;  // of the same kind, one behind the other in a stream
+  bool pdl = true;  // if it can be
+  int calls = 1;    // of the same kind, one behind the other in a stream
 };
 
 // Throws what bind() and make_queue_program() do, and kInvalidArgument where no path leads where it has to.

@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-constexpr int kCallsInARow = 4;  // the last two are timed
+constexpr int kCallsInARow = 6;  // the last three are timed
 
 }  // namespace
 
@@ -30,7 +30,7 @@ PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanReques
 }
 
 PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
-                               bool with_ending)
+                               bool with_ending, bool pdl)
     : topology_(topology) {
   const MachineChoice chosen = choose_for_machine(topology, request, {});
   const ChosenLaunch launch = launch_for(chosen, request, shape, with_ending);
@@ -39,7 +39,7 @@ PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanReques
   algorithm_ = chosen.choice.plan.text();
   flags_ = launch.flags();
   Routes routes(machine.topology, machine.placement);
-  program_ = compile_launch(launch.of(request.bytes, kCallsInARow), routes);
+  program_ = compile_launch(launch.of(request.bytes, kCallsInARow, pdl), routes);
 }
 
 std::vector<LinkKind> PlanPrediction::media() const {

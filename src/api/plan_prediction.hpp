@@ -17,7 +17,7 @@ class PlanPrediction {
   PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags);
   // The same for messages of `request.bytes` alone, as GPUs launch it: launch_for().
   PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
-                 bool with_ending);
+                 bool with_ending, bool pdl);
 
   const std::string& algorithm() const { return algorithm_; }
   bool is_launch() const { return program_.is_launch(); }

@@ -5,6 +5,8 @@ namespace plait {
 
 struct KernelCosts {
   double call_seconds = 0;      // of a call in a graph, behind another
+  double pdl_seconds = 0;       // more, without programmatic dependent launch
+  double stagger_seconds = 0;   // from one quarter of a launch's channels to the next
   double launched_seconds = 0;  // more, where each is launched by itself
   double host_seconds = 0;      // the least from one call to the next where the host launches them
 

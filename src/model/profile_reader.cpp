@@ -203,6 +203,8 @@ struct KernelMember {
 };
 constexpr KernelMember kKernelTimes[] = {
     {"call_us", &KernelCosts::call_seconds},
+    {"pdl_us", &KernelCosts::pdl_seconds},
+    {"stagger_us", &KernelCosts::stagger_seconds},
     {"launched_us", &KernelCosts::launched_seconds},
     {"host_us", &KernelCosts::host_seconds},
     {"operation_us", &KernelCosts::operation_seconds},

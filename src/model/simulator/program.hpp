@@ -82,8 +82,10 @@ struct SimulatedStep {
     kCopy,     // by a copy engine
     kWords,    // of LL or LL128, whose flags lie in the data
     kCall,     // the next call of a stream, behind the one before
+    kCallWithoutPdl,
+    kStagger,  // of CTAs that begin one after the other
   };
-  static constexpr int kBegins = 8;
+  static constexpr int kBegins = 10;
 
   Kind kind = Kind::kWork;
   // For a signal or message that is heard: the narrowest kind of link between its ends, or kLocal where they share a
@@ -95,7 +97,7 @@ struct SimulatedStep {
 };
 
 struct SimulatedQueue {
-  int rank = 0, queue = 0;
+  int rank = 0, queue = 0;  // of a launch, channels of one queue are several here
   size_t first = 0, end = 0;  // in SimulatorProgram::steps
 };
 

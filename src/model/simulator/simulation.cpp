@@ -322,6 +322,8 @@ void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels) {
   begin(SimulatedStep::Begin::kBarrier) = kernels.barrier_seconds;
   begin(SimulatedStep::Begin::kCopy) = kernels.copy_seconds;
   begin(SimulatedStep::Begin::kCall) = kernels.call_seconds;
+  begin(SimulatedStep::Begin::kCallWithoutPdl) = kernels.call_seconds + kernels.pdl_seconds;
+  begin(SimulatedStep::Begin::kStagger) = kernels.stagger_seconds;
   begin(SimulatedStep::Begin::kWords) = kernels.words_seconds;
   const double best = best_efficiency(kernels);
   mover_share[static_cast<size_t>(Mover::kStores)] = best / kernels.store_efficiency;
