@@ -3,6 +3,7 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "api/plan_limits.hpp"
+#include "base/error.hpp"
 #include "tuner/gpu_launch.hpp"
 
 namespace plait {
@@ -20,6 +21,20 @@ FlagPlace ChosenLaunch::flags() const {
   return shape.protocol == Protocol::kLl      ? FlagPlace::kEvery8Bytes
          : shape.protocol == Protocol::kLl128 ? FlagPlace::kEvery128Bytes
                                               : FlagPlace::kBehindData;
+}
+
+std::string ChosenLaunch::text() const {
+  const std::string kernels = to_text(shape, plan->report().shape.queues);
+  if (zero_copy) {
+    const bool copies = zero_copy->plan().ranks[0].queues[0].engine == Engine::kCopy;
+    return join(copies ? "copy engines" : "from buffer to buffer", ", else ", kernels);
+  }
+  return ending ? join(kernels, ", the last slice of each channel as ", ending->plan().algorithm) : kernels;
+}
+
+int calls_in_a_row(size_t bytes) {
+  constexpr size_t kShortBytes = 8 << 20;
+  return bytes < kShortBytes ? 12 : 4;
 }
 
 bool runs_in_launches(const RankMachine& machine) {

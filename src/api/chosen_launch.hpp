@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <string>
 #include <string_view>
 
 #include "api/launch_program.hpp"
@@ -18,7 +18,12 @@ struct ChosenLaunch {
     return {plan.get(), ending.get(), zero_copy.get(), shape, bytes, pdl, calls};
   }
   FlagPlace flags() const;
+  std::string text() const;  // in words
 };
+
+// How many calls of that size to simulate for the time of one in a row: the last half of them is timed. Those of short
+// messages take longer to settle.
+int calls_in_a_row(size_t bytes);
 
 // Whether GPUs perform plans over these ranks in launches, and the profile says what those cost: NVIDIA's, of one node,
 // as many ranks as a launch has room for.

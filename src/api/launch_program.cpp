@@ -23,7 +23,11 @@ constexpr double kUnit = 16;  // bytes of a chunk of the program: what a thread 
 constexpr int kThreadsOfCta = 512;
 // Channels are so many queues of the simulator, which begin one after the other. Channels that are all at one step
 // leave links idle together; on GPUs they soon drift apart, as these do.
-constexpr int kGroups = 4;
+constexpr int kMostGroups = 8;
+// Of long runs over many ranks, fewer do: their steps grow with the square of the ranks.
+constexpr uint64_t kMostGroupedRounds = 100'000;
+// Vectors of 16 bytes that a thread stores to host memory in an operation before it first waits for its pace.
+constexpr int kVectorsBeforePace = 4;
 
 using Begin = SimulatedStep::Begin;
 
@@ -35,7 +39,12 @@ struct LoweredLaunch {
 
   int channels() const { return static_cast<int>(std::min<uint64_t>(shape.channels, ranks[0].slices)); }
   uint64_t rounds() const { return (ranks[0].slices + channels() - 1) / channels(); }
-  int groups() const { return shape.protocol == Protocol::kSimple ? std::min(kGroups, channels()) : 1; }
+  int groups() const {
+    if (shape.protocol != Protocol::kSimple) return 1;
+    const uint64_t steps = rounds() * ranks.size() * ranks.size();
+    const auto most = static_cast<int>(std::clamp<uint64_t>(kMostGroupedRounds / steps, 1, kMostGroups));
+    return std::min(most, channels());
+  }
   // How many channels of a group have a slice in a round.
   int width(uint64_t round, int group) const {
     const auto all = static_cast<int>(std::min<uint64_t>(channels(), ranks[0].slices - round * channels()));
@@ -274,7 +283,7 @@ class LaunchCompiler {
     const QueueProgram& program = launch.ranks[static_cast<size_t>(rank)];
     const bool tells = operation.kind == OpKind::kSignal;
     const What what = launch.through_host ? What::kHostFlag : What::kFlag;
-    Begin begin = !tells ? Begin::kOperation : launch.through_host ? Begin::kHostFence : Begin::kFence;
+    Begin begin = !tells ? Begin::kWait : launch.through_host ? Begin::kHostFence : Begin::kFence;
     for (int i = 0; i < operation.count; ++i) {
       const FlagRef& flag = program.flags[operation.first + static_cast<size_t>(i)];
       if (tells) {
@@ -374,7 +383,7 @@ class LaunchCompiler {
       const bool is_source = i >= operation.destinations;
       const int owner = owner_of(place, rank);
       if (launch.through_host && is_scratch(place)) {
-        add_through_host(rank, owner, is_source, units(true));
+        add_through_host(launch, rank, owner, is_source, units(true));
       } else if (owner == rank) {
         ++local;
       } else {
@@ -388,19 +397,18 @@ class LaunchCompiler {
   }
 
   // Between a rank and the host memory next to another, or to it. What it stores keeps to a pace.
-  void add_through_host(int rank, int owner, bool loads, int64_t units) {
+  void add_through_host(const LoweredLaunch& launch, int rank, int owner, bool loads, int64_t units) {
     const int gpu = routes_.device_of({rank}), host = routes_.device_of({owner, true});
     if (loads) {
       builder_.add_flow(builder_.route_between(host, gpu), units);
       return;
     }
-    uint32_t pace = ProgramBuilder::kNoRoute;
-    if (launch_.shape.host.bytes_per_second > 0) {
-      const auto [found, is_new] = paces_.try_emplace(rank, 0);
-      if (is_new) found->second = limited(SimulatedResource::Kind::kPace, launch_.shape.host.bytes_per_second);
-      pace = found->second;
-    }
-    builder_.add_flow(builder_.route_between(gpu, host, Mover::kAny, pace), units);
+    builder_.add_flow(builder_.route_between(gpu, host), units);
+    if (launch_.shape.host.bytes_per_second <= 0) return;
+    const auto [found, is_new] = paces_.try_emplace(rank, 0);
+    if (is_new) found->second = limited(SimulatedResource::Kind::kPace, launch_.shape.host.bytes_per_second);
+    const int64_t at_once = int64_t{kVectorsBeforePace} * launch.shape.threads * launch.width(0, group_);
+    builder_.add_flow(builder_.pace_route(found->second), std::max<int64_t>(0, units - at_once));
   }
 
   // --- straight between buffers ---
@@ -410,6 +418,7 @@ class LaunchCompiler {
     const Pairing pairing = check_form(plan);
     const double bytes = static_cast<double>(launch_.bytes) * static_cast<double>(over_links) / static_cast<double>(call.count);
     units_of_chunk_ = bytes / std::max(1, chunks_of_size(plan)) / kUnit;
+    for (const Queue& queue : plan.ranks[0].queues) has_copy_engines_ |= queue.engine == Engine::kCopy;
     for (int rank = 0; rank < plan.rank_count(); ++rank) {
       const auto& queues = plan.ranks[static_cast<size_t>(rank)].queues;
       for (int queue = 0; queue < static_cast<int>(queues.size()); ++queue) add_copies_of(plan, pairing, rank, queue);
@@ -424,7 +433,8 @@ class LaunchCompiler {
     const auto joins = [&](size_t next, const Operation& first) {
       const Operation& it = operations[next];
       if (it.kind != first.kind) return false;
-      return it.kind != OpKind::kReduce || (from.engine != Engine::kCopy && it.sources.size() == 1 && first.sources.size() == 1);
+      if (it.kind != OpKind::kReduce) return true;
+      return from.engine != Engine::kCopy && it.sources.size() == 1 && first.sources.size() == 1;
     };
     ctas_ = ProgramBuilder::kNoRoute;
     for (int call = 0; call < launch_.calls; ++call) {
@@ -467,6 +477,9 @@ class LaunchCompiler {
     const auto& operations = plan.ranks[static_cast<size_t>(id.rank)].queues[static_cast<size_t>(id.queue)].operations;
     const bool combines = operations[static_cast<size_t>(id.operation)].sources.size() > 1;
     const bool copies = engine == Engine::kCopy && !combines;
+    const int sms = combines ? kReduceSms : has_copy_engines_ ? kOwnCopySms : kPullSms;
+    const auto [ctas, is_new] = copy_ctas_.try_emplace({id.rank, sms}, 0);
+    if (is_new) ctas->second = limited(SimulatedResource::Kind::kCtas, sms);
     builder_.begin_work(combines);
     bool crosses = false;
     for (size_t i = 0; i < count; ++i, ++id.operation) {
@@ -480,7 +493,9 @@ class LaunchCompiler {
                           units);
       }
       const auto places = static_cast<int64_t>(it.sources.size() + it.destinations.size());
-      builder_.add_flow(builder_.memory_route(id.rank), (places - std::ssize(transfers_)) * units);
+      const int64_t local = places - std::ssize(transfers_);
+      builder_.add_flow(builder_.memory_route(id.rank, copies ? ProgramBuilder::kNoRoute : ctas->second),
+                        local * units);
     }
     add_step(SimulatedStep::Kind::kWork, copies && crosses ? Begin::kCopy : Begin::kOperation, builder_.end_work());
   }
@@ -495,6 +510,8 @@ class LaunchCompiler {
   std::map<std::pair<SignalKey, int>, uint32_t> signals_;  // of a group of channels
   std::map<int, uint32_t> paces_;              // of ranks
   uint32_t ctas_ = ProgramBuilder::kNoRoute;   // of the queue at hand
+  std::map<std::pair<int, int>, uint32_t> copy_ctas_;  // of ranks, by how many SMs copy
+  bool has_copy_engines_ = false;                      // the zero-copy plan
   double units_of_chunk_ = 0;                  // of the zero-copy plan
   std::vector<Transfer> transfers_;
 };

@@ -9,12 +9,6 @@
 #include "plan/form.hpp"
 
 namespace plait {
-namespace {
-
-constexpr int kCallsInARow = 6;  // the last three are timed
-
-}  // namespace
-
 PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags)
     : topology_(topology), flags_(flags) {
   if (request.algorithm.empty()) {
@@ -30,16 +24,17 @@ PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanReques
 }
 
 PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
-                               bool with_ending, bool pdl)
+                               const CallsInARow& calls)
     : topology_(topology) {
   const MachineChoice chosen = choose_for_machine(topology, request, {});
-  const ChosenLaunch launch = launch_for(chosen, request, shape, with_ending);
+  const ChosenLaunch launch = launch_for(chosen, request, shape, calls.have_ending);
   const RankMachine& machine = chosen.tuner->machine();
   topology_ = machine.topology;
   algorithm_ = chosen.choice.plan.text();
   flags_ = launch.flags();
   Routes routes(machine.topology, machine.placement);
-  program_ = compile_launch(launch.of(request.bytes, kCallsInARow, pdl), routes);
+  program_ = compile_launch(launch.of(request.bytes, calls_in_a_row(request.bytes), calls.have_pdl), routes);
+  program_.by_host = calls.by_host;
 }
 
 std::vector<LinkKind> PlanPrediction::media() const {
@@ -58,7 +53,7 @@ std::vector<LinkKind> PlanPrediction::media() const {
 double PlanPrediction::seconds(const Costs& costs, double message_bytes) const {
   const SimulatedMachine machine(program_, topology_, costs, flags_, message_bytes);
   const SimulatedRun run = simulate(program_, machine, message_bytes);
-  return seconds_between_calls(program_, run);
+  return seconds_between_calls(program_, machine, run);
 }
 
 }  // namespace plait

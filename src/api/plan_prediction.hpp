@@ -10,6 +10,13 @@
 
 namespace plait {
 
+// How calls were launched that were timed.
+struct CallsInARow {
+  bool have_ending = true;  // the last slices go as the profile says
+  bool have_pdl = true;     // if they can
+  bool by_host = false;     // each is launched by the host; else a graph has them
+};
+
 // A plan that is compiled once, for runs with many costs and sizes.
 class PlanPrediction {
  public:
@@ -17,7 +24,7 @@ class PlanPrediction {
   PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags);
   // The same for messages of `request.bytes` alone, as GPUs launch it: launch_for().
   PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
-                 bool with_ending, bool pdl);
+                 const CallsInARow& calls);
 
   const std::string& algorithm() const { return algorithm_; }
   bool is_launch() const { return program_.is_launch(); }

@@ -11,12 +11,13 @@ struct KernelCosts {
   double host_seconds = 0;      // the least from one call to the next where the host launches them
 
   // The protocol Simple.
-  double operation_seconds = 0;     // of a reduce, a batch of copies, a run of waits
+  double operation_seconds = 0;     // of a reduce or a batch of copies
+  double wait_seconds = 0;          // of a run of waits
   double fence_seconds = 0;         // of a run of signals: until the stores before it have arrived
   double signal_seconds = 0;        // until another GPU sees it
   double local_signal_seconds = 0;  // between CTAs of one GPU
   // LL and LL128, whose flags lie in the data.
-  double words_seconds = 0;         // of a step
+  double ll_words_seconds = 0, ll128_words_seconds = 0;  // of a step
   double ll_signal_seconds = 0, ll128_signal_seconds = 0;
   // Through host memory.
   double host_fence_seconds = 0, host_signal_seconds = 0;

@@ -197,6 +197,14 @@ RingTable read_rings(const JsonValue& object, const Costs& costs) {
   return rings;
 }
 
+std::string read_source(const JsonValue& object) {
+  object.allow_only({"machine", "date", "command", "commit", "notes"});
+  std::string text = join(object.at("machine").as_name(), "; ", object.at("date").as_name(), ", commit ",
+                          object.at("commit").as_name(), ": ", object.at("command").as_name());
+  if (const auto notes = object.find("notes")) text += join("; ", notes->as_name());
+  return text;
+}
+
 struct KernelMember {
   const char* name;
   double KernelCosts::* value;
@@ -211,7 +219,9 @@ constexpr KernelMember kKernelTimes[] = {
     {"fence_us", &KernelCosts::fence_seconds},
     {"signal_us", &KernelCosts::signal_seconds},
     {"local_signal_us", &KernelCosts::local_signal_seconds},
-    {"words_us", &KernelCosts::words_seconds},
+    {"wait_us", &KernelCosts::wait_seconds},
+    {"ll_words_us", &KernelCosts::ll_words_seconds},
+    {"ll128_words_us", &KernelCosts::ll128_words_seconds},
     {"ll_signal_us", &KernelCosts::ll_signal_seconds},
     {"ll128_signal_us", &KernelCosts::ll128_signal_seconds},
     {"host_fence_us", &KernelCosts::host_fence_seconds},
@@ -232,7 +242,8 @@ constexpr KernelMember kKernelEfficiencies[] = {
 };
 
 KernelCosts read_kernel_costs(const JsonValue& object) {
-  std::set<std::string_view> known = {"half_bytes", "cache_bytes", "combine_share"};
+  std::set<std::string_view> known = {"source", "half_bytes", "cache_bytes", "combine_share"};
+  if (const auto source = object.find("source")) read_source(*source);  // for people
   KernelCosts costs;
   const auto read = [&](const auto& members, double unit, const auto& number_of) {
     for (const KernelMember& it : members) {
@@ -274,14 +285,6 @@ Costs read_costs(const JsonValue& object) {
   costs.rings = read_rings(object, costs);
   if (const auto kernels = object.find("kernels")) costs.kernels = read_kernel_costs(*kernels);
   return costs;
-}
-
-std::string read_source(const JsonValue& object) {
-  object.allow_only({"machine", "date", "command", "commit", "notes"});
-  std::string text = join(object.at("machine").as_name(), "; ", object.at("date").as_name(), ", commit ",
-                          object.at("commit").as_name(), ": ", object.at("command").as_name());
-  if (const auto notes = object.find("notes")) text += join("; ", notes->as_name());
-  return text;
 }
 
 // {"flat(store)": [[64, 1.8], ["1K", 1.9]]}: microseconds by size.

@@ -71,7 +71,7 @@ class WayBack {
       const SimulatedRoute& route = program_.routes[flow.route];
       const double bytes = program_.bytes_of_chunk(run_.bytes) * flow.chunks;
       const double at_full_speed = bytes / machine_.full_speed(route);
-      if (route.is_memory()) continue;
+      if (!route.is_on_links()) continue;
       if (at_full_speed > full) narrowest = machine_.narrowest(route);
       full = std::max(full, at_full_speed);
       alone = std::max(alone, bytes / machine_.speed(route, bytes));
@@ -84,7 +84,8 @@ class WayBack {
     };
     const SimulatedRun::Last& last = run_.lasts[piece.step];
     const bool in_memory = last.resource != SimulatedRun::Last::kNothing &&
-                           program_.resources[last.resource].kind == SimulatedResource::Kind::kMemory;
+                           (program_.resources[last.resource].kind == SimulatedResource::Kind::kMemory ||
+                            program_.resources[last.resource].kind == SimulatedResource::Kind::kCtas);
     piece.resource = in_memory || last.shared ? last.resource : narrowest;
     const double whole = seconds;
     take(Cause::kBandwidth, full);

@@ -46,12 +46,14 @@ struct SimulatedRoute {
     bool is_back = false;   // the other direction of a link, on which loads send their requests
     uint32_t alike = 1;     // flows of other ranks for which this one stands that are there as well, and itself
   };
-  int from = -1, to = -1;  // devices; -1: a rank's memory
+  static constexpr int kInMemory = -1, kPaced = -2;
+  int from = kInMemory, to = kInMemory;  // devices; kPaced: no way, but a limit of what goes elsewhere
   LinkKind medium = LinkKind::kNvlink;
   Mover mover = Mover::kAny;
   std::vector<Use> uses;
 
-  bool is_memory() const { return from < 0; }
+  bool is_memory() const { return from == kInMemory; }
+  bool is_on_links() const { return from >= 0; }
 };
 
 // What an operation moves: all at once.
@@ -80,12 +82,13 @@ struct SimulatedStep {
     kHostFence,
     kBarrier,  // a kernel between copies: it tells all ranks, and hears them
     kCopy,     // by a copy engine
+    kWait,     // a run of waits on a GPU
     kWords,    // of LL or LL128, whose flags lie in the data
     kCall,     // the next call of a stream, behind the one before
     kCallWithoutPdl,
     kStagger,  // of CTAs that begin one after the other
   };
-  static constexpr int kBegins = 10;
+  static constexpr int kBegins = 11;
 
   Kind kind = Kind::kWork;
   // For a signal or message that is heard: the narrowest kind of link between its ends, or kLocal where they share a
@@ -109,6 +112,7 @@ struct SimulatorProgram {
   std::vector<double> limits;
   // Of several calls of a stream, one behind the other: the last step of each queue in each call, [call][queue].
   std::vector<std::vector<size_t>> call_ends;
+  bool by_host = false;  // the host launches each call; else a graph does
   std::vector<SimulatedResource> resources;
   std::vector<SimulatedRoute> routes;
   std::vector<SimulatedWork> works;

@@ -48,8 +48,8 @@ uint8_t ProgramBuilder::link_kind_between(int from_rank, int to_rank) {
   return paths.empty() ? SimulatedStep::kLocal : static_cast<uint8_t>(paths.front().medium);
 }
 
-uint32_t ProgramBuilder::route_between(int from, int to, Mover mover, uint32_t pace) {
-  const auto [found, is_new] = device_routes_.try_emplace({from, to, mover, pace}, kNoRoute);
+uint32_t ProgramBuilder::route_between(int from, int to, Mover mover) {
+  const auto [found, is_new] = device_routes_.try_emplace({from, to, mover}, kNoRoute);
   if (!is_new) return found->second;
   const std::vector<Path>& paths = routes_.between(from, to);
   if (paths.empty()) return kNoRoute;
@@ -63,7 +63,6 @@ uint32_t ProgramBuilder::route_between(int from, int to, Mover mover, uint32_t p
   for (const auto& [resource, share] : shares) {
     route.uses.push_back(use_of(resource.first, share, resource.second));
   }
-  if (pace != kNoRoute) route.uses.push_back({pace, 1});
   found->second = static_cast<uint32_t>(program_.routes.size());
   program_.routes.push_back(std::move(route));
   return found->second;
@@ -88,6 +87,16 @@ bool ProgramBuilder::is_limiting_nic(int device) {
   if (routes_.topology().devices[static_cast<size_t>(device)].kind != DeviceKind::kNic) return false;
   const auto [found, is_new] = limiting_nics_.try_emplace(device, false);
   if (is_new) found->second = limits_its_links(routes_.topology(), device);
+  return found->second;
+}
+
+uint32_t ProgramBuilder::pace_route(uint32_t pace) {
+  const auto [found, is_new] = pace_routes_.try_emplace(pace, static_cast<uint32_t>(program_.routes.size()));
+  if (is_new) {
+    SimulatedRoute& route = program_.routes.emplace_back();
+    route.from = route.to = SimulatedRoute::kPaced;
+    route.uses.push_back({pace, 1});
+  }
   return found->second;
 }
 

@@ -26,8 +26,10 @@ class ProgramBuilder {
   SimulatorProgram& program() { return program_; }
   SimulatorProgram take() { return std::move(program_); }
 
-  // The way between two devices; kNoRoute where no link is crossed. `pace`: another resource on it; kNoRoute: none.
-  uint32_t route_between(int from, int to, Mover mover = Mover::kAny, uint32_t pace = kNoRoute);
+  // The way between two devices; kNoRoute where no link is crossed.
+  uint32_t route_between(int from, int to, Mover mover = Mover::kAny);
+  // No way, but a limit: of what goes elsewhere at the same time.
+  uint32_t pace_route(uint32_t pace);
   // Through the memory of a rank, for a queue that may have CTAs of its own.
   uint32_t memory_route(int rank, uint32_t ctas = kNoRoute);
   uint32_t numbered(const SimulatedResource& resource);
@@ -51,8 +53,9 @@ class ProgramBuilder {
   const MachineSymmetry* symmetry_ = nullptr;
   SimulatorProgram program_;
   std::map<SimulatedWork, uint32_t> works_;
-  std::map<std::tuple<int, int, Mover, uint32_t>, uint32_t> device_routes_;
+  std::map<std::tuple<int, int, Mover>, uint32_t> device_routes_;
   std::map<std::pair<int, uint32_t>, uint32_t> memory_routes_;
+  std::map<uint32_t, uint32_t> pace_routes_;
   std::map<SimulatedResource, uint32_t> resources_;
   std::map<int, bool> limiting_nics_;
   SimulatedWork work_;

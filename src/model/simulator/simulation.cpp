@@ -304,7 +304,7 @@ SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topolo
   combine_share = costs.combine_share;
   begin_seconds.fill(steps.operation_seconds);
   begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kNothing)] = 0;
-  if (is_launch) set_kernel_costs(*costs.kernels);
+  if (is_launch) set_kernel_costs(*costs.kernels, flags);
   for (const SimulatedResource& it : program.resources) {
     bytes_per_second.push_back(gbps_of(it, program, topology, steps, costs) * kBytesPerGb);
   }
@@ -315,7 +315,7 @@ SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topolo
   }
 }
 
-void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels) {
+void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels, FlagPlace flags) {
   const auto begin = [&](SimulatedStep::Begin of) -> double& { return begin_seconds[static_cast<size_t>(of)]; };
   begin(SimulatedStep::Begin::kFence) = kernels.fence_seconds;
   begin(SimulatedStep::Begin::kHostFence) = kernels.host_fence_seconds;
@@ -324,12 +324,16 @@ void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels) {
   begin(SimulatedStep::Begin::kCall) = kernels.call_seconds;
   begin(SimulatedStep::Begin::kCallWithoutPdl) = kernels.call_seconds + kernels.pdl_seconds;
   begin(SimulatedStep::Begin::kStagger) = kernels.stagger_seconds;
-  begin(SimulatedStep::Begin::kWords) = kernels.words_seconds;
+  begin(SimulatedStep::Begin::kWait) = kernels.wait_seconds;
+  begin(SimulatedStep::Begin::kWords) =
+      flags == FlagPlace::kEvery128Bytes ? kernels.ll128_words_seconds : kernels.ll_words_seconds;
   const double best = best_efficiency(kernels);
   mover_share[static_cast<size_t>(Mover::kStores)] = best / kernels.store_efficiency;
   mover_share[static_cast<size_t>(Mover::kLoads)] = best / kernels.load_efficiency;
   mover_share[static_cast<size_t>(Mover::kCopyEngine)] = best / kernels.copy_efficiency;
   request_share = kernels.request_share;
+  launched_seconds = kernels.launched_seconds;
+  host_seconds = kernels.host_seconds;
   barrier_signal_seconds = kernels.barrier_signal_seconds;
   host_signal_seconds = kernels.host_signal_seconds;
 }
@@ -356,7 +360,7 @@ double SimulatedMachine::full_speed(const SimulatedRoute& route) const {
 }
 
 double SimulatedMachine::speed(const SimulatedRoute& route, double bytes) const {
-  const double half = route.is_memory() ? 0 : half_bytes[static_cast<size_t>(route.medium)];
+  const double half = !route.is_on_links() ? 0 : half_bytes[static_cast<size_t>(route.medium)];
   return half > 0 ? full_speed(route) * bytes / (bytes + half) : full_speed(route);
 }
 
@@ -367,7 +371,8 @@ uint32_t SimulatedMachine::narrowest(const SimulatedRoute& route) const {
   return std::max_element(route.uses.begin(), route.uses.end(), wider)->resource;
 }
 
-double seconds_between_calls(const SimulatorProgram& program, const SimulatedRun& run) {
+double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine,
+                             const SimulatedRun& run) {
   const size_t calls = program.call_ends.size();
   if (calls < 2) return run.seconds;
   const auto end_of = [&](size_t call) {
@@ -376,7 +381,8 @@ double seconds_between_calls(const SimulatorProgram& program, const SimulatedRun
     return end;
   };
   const size_t first = (calls - 1) / 2;  // those before it fill pipelines
-  return (end_of(calls - 1) - end_of(first)) / static_cast<double>(calls - 1 - first);
+  const double seconds = (end_of(calls - 1) - end_of(first)) / static_cast<double>(calls - 1 - first);
+  return program.by_host ? std::max(seconds + machine.launched_seconds, machine.host_seconds) : seconds;
 }
 
 SimulatedRun simulate(const SimulatorProgram& program, const SimulatedMachine& machine, double message_bytes,

@@ -28,6 +28,7 @@ struct SimulatedMachine {
   std::array<double, kMoverCount> mover_share = {1, 1, 1, 1};
   double request_share = 0;  // what loads take of the other direction
   double barrier_signal_seconds = 0, host_signal_seconds = 0;
+  double launched_seconds = 0, host_seconds = 0;  // KernelCosts
   double launch_seconds = 0;
   double combine_share = 1;  // Costs::combine_share
 
@@ -47,7 +48,7 @@ struct SimulatedMachine {
   uint32_t narrowest(const SimulatedRoute& route) const;
 
  private:
-  void set_kernel_costs(const KernelCosts& kernels);
+  void set_kernel_costs(const KernelCosts& kernels, FlagPlace flags);
 };
 
 struct SimulatedRun {
@@ -77,7 +78,8 @@ struct SimulatedRun {
 
 // Of the last calls of several that follow each other in a stream: from the end of one to the end of the next, which is
 // what benchmarks measure. Ranks that wait for nobody run ahead, so it may be less than one call takes alone.
-double seconds_between_calls(const SimulatorProgram& program, const SimulatedRun& run);
+double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine,
+                             const SimulatedRun& run);
 
 // Runs the program for a message of so many bytes. Every call gives the same. Throws kInternal where the plan waits for
 // ever, which no proved plan does.
