@@ -22,17 +22,17 @@ struct KernelCosts {
   // Through host memory.
   double host_fence_seconds = 0, host_signal_seconds = 0;
   // Straight between buffers.
-  double barrier_seconds = 0;       // of a kernel with a barrier
-  double copy_seconds = 0;          // of starting a copy engine
+  double barrier_seconds = 0;  // of a kernel with a barrier
+  double copy_seconds = 0;     // of starting a copy engine
   double barrier_signal_seconds = 0;
 
   // Of a link's stated bandwidth, by who moves the data.
   double store_efficiency = 1, load_efficiency = 1, copy_efficiency = 1;
-  double request_share = 0;         // of the bytes that are loaded: what requests take of the other direction
-  double host_efficiency = 1;       // of PCIe
-  double cta_gbps = 0;              // what a CTA of 512 threads reads and writes in its own memory; 0: not looked at
+  double request_share = 0;    // of the bytes that are loaded: what requests take of the other direction
+  double host_efficiency = 1;  // of PCIe
+  double cta_gbps = 0;         // what a CTA of 512 threads reads and writes in its own memory; 0: not looked at
   double memory_gbps = 0, cache_gbps = 0, cache_bytes = 0, combine_share = 1;  // as in Costs
-  double half_bytes = 0;            // of what all CTAs of a queue move at once over one link
+  double half_bytes = 0;  // of what all CTAs of a queue move at once over one link
 };
 
 }  // namespace plait

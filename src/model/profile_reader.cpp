@@ -231,8 +231,10 @@ constexpr KernelMember kKernelTimes[] = {
     {"copy_us", &KernelCosts::copy_seconds},
 };
 constexpr KernelMember kKernelRates[] = {
-    {"request_share", &KernelCosts::request_share}, {"cta_gbps", &KernelCosts::cta_gbps},
-    {"memory_gbps", &KernelCosts::memory_gbps},     {"cache_gbps", &KernelCosts::cache_gbps},
+    {"request_share", &KernelCosts::request_share},
+    {"cta_gbps", &KernelCosts::cta_gbps},
+    {"memory_gbps", &KernelCosts::memory_gbps},
+    {"cache_gbps", &KernelCosts::cache_gbps},
 };
 constexpr KernelMember kKernelEfficiencies[] = {
     {"store_efficiency", &KernelCosts::store_efficiency},
@@ -266,8 +268,7 @@ KernelCosts read_kernel_costs(const JsonValue& object) {
 
 Costs read_costs(const JsonValue& object) {
   object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "half_bytes",
-                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "LL", "LL128", "rings",
-                     "kernels"});
+                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "LL", "LL128", "rings", "kernels"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;

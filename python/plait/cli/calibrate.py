@@ -84,6 +84,8 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(f"calibrate: rows are of GPUs, and {machine.name} has none; name theirs with --machine")
     predictor = Predictor(machine, rows)
     base = _base_profile(options, machine, predictor.rows)
+    if "kernels" in base["costs"]:
+        predictor.use_launches()
     out = calibration.held_out(predictor.rows, options.hold_out)
     try:
         made = calibration.fit(predictor, base["costs"], _constants(options, predictor), out)

@@ -76,6 +76,8 @@ class WayBack {
       full = std::max(full, at_full_speed);
       alone = std::max(alone, bytes / machine_.speed(route, bytes));
     }
+    full *= program_.groups;
+    alone *= program_.groups;
     // Sums of times are not exact: what is missing after each step goes to the first that there is.
     const auto take = [&](Cause cause, double most) {
       const double taken = std::clamp(most, 0.0, seconds);

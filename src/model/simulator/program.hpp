@@ -100,7 +100,7 @@ struct SimulatedStep {
 };
 
 struct SimulatedQueue {
-  int rank = 0, queue = 0;  // of a launch, channels of one queue are several here
+  int rank = 0, queue = 0;    // of a launch, channels of one queue are several here
   size_t first = 0, end = 0;  // in SimulatorProgram::steps
 };
 
@@ -112,6 +112,8 @@ struct SimulatorProgram {
   std::vector<double> limits;
   // Of several calls of a stream, one behind the other: the last step of each queue in each call, [call][queue].
   std::vector<std::vector<size_t>> call_ends;
+  // Queues that do one queue's work, as channels of a launch do: they share links with each other.
+  int groups = 1;
   bool by_host = false;  // the host launches each call; else a graph does
   std::vector<SimulatedResource> resources;
   std::vector<SimulatedRoute> routes;

@@ -101,8 +101,7 @@ uint32_t ProgramBuilder::pace_route(uint32_t pace) {
 }
 
 uint32_t ProgramBuilder::memory_route(int rank, uint32_t ctas) {
-  const auto [found, is_new] =
-      memory_routes_.try_emplace({rank, ctas}, static_cast<uint32_t>(program_.routes.size()));
+  const auto [found, is_new] = memory_routes_.try_emplace({rank, ctas}, static_cast<uint32_t>(program_.routes.size()));
   if (is_new) {
     SimulatedRoute& route = program_.routes.emplace_back();
     route.uses.push_back(use_of({SimulatedResource::Kind::kMemory, rank}, 1));

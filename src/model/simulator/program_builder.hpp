@@ -44,7 +44,8 @@ class ProgramBuilder {
   uint8_t link_kind_between(int from_rank, int to_rank);
 
  private:
-  void add_path(const Path& path, double share, Mover mover, std::map<std::pair<SimulatedResource, bool>, double>& shares);
+  void add_path(const Path& path, double share, Mover mover,
+                std::map<std::pair<SimulatedResource, bool>, double>& shares);
   bool is_limiting_nic(int device);
   SimulatedRoute::Use use_of(SimulatedResource resource, double share, bool is_back = false);
 

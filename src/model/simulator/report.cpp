@@ -33,7 +33,7 @@ double least_seconds(const SimulatedMachine& machine, const SimulatedRun& run, u
 std::vector<uint32_t> used_by_time(const SimulatedMachine& machine, const SimulatedRun& run) {
   std::vector<uint32_t> order(run.uses.size());
   std::iota(order.begin(), order.end(), 0);
-  std::erase_if(order, [&](uint32_t it) { return run.uses[it].busy_seconds <= 0; });
+  std::erase_if(order, [&](uint32_t it) { return run.uses[it].bytes <= 0; });
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return least_seconds(machine, run, a) > least_seconds(machine, run, b) * (1 + 1e-9);
   });

@@ -191,7 +191,7 @@ class Simulator {
     for (size_t work = 0; work < program_.works.size(); ++work) {
       for (const SimulatedWork::Flow& flow : program_.works[work].flows) {
         for (const SimulatedRoute::Use& use : program_.routes[flow.route].uses) {
-          if (use.is_back) continue;
+          if (use.is_back || !is_of_machine(program_.resources[use.resource])) continue;
           run_.uses[use.resource].bytes +=
               static_cast<double>(times[work]) * flow.chunks * chunk_bytes_ * use.share * use.alike;
         }
@@ -201,6 +201,11 @@ class Simulator {
       run_.uses[i].busy_seconds = network_.busy_seconds(i);
       run_.uses[i].most_flows = network_.most_flows(i);
     }
+  }
+
+  // CTAs and their pace are the launch's.
+  static bool is_of_machine(const SimulatedResource& it) {
+    return it.kind != SimulatedResource::Kind::kCtas && it.kind != SimulatedResource::Kind::kPace;
   }
 
   const SimulatorProgram& program_;

@@ -53,7 +53,7 @@ struct SimulatedMachine {
 
 struct SimulatedRun {
   struct Use {
-    double bytes = 0;
+    double bytes = 0;         // of what is not the machine's: 0
     double busy_seconds = 0;  // in which anything crossed
     uint32_t most_flows = 0;  // at once
   };
@@ -78,8 +78,7 @@ struct SimulatedRun {
 
 // Of the last calls of several that follow each other in a stream: from the end of one to the end of the next, which is
 // what benchmarks measure. Ranks that wait for nobody run ahead, so it may be less than one call takes alone.
-double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine,
-                             const SimulatedRun& run);
+double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine, const SimulatedRun& run);
 
 // Runs the program for a message of so many bytes. Every call gives the same. Throws kInternal where the plan waits for
 // ever, which no proved plan does.

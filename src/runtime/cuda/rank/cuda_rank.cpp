@@ -362,8 +362,8 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, c
                                                        const LaunchShape& shape, const PreparedLaunch& main) const {
   const DeviceGuard guard(impl_->memory.device());
   const HostPathLaunch host_path{impl_->host_blocks, shape.host.bytes_per_second, main.ctas()};
-  return std::make_shared<PreparedLaunch>(bound, call, host_path_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
-                                          nullptr, &host_path);
+  return std::make_shared<PreparedLaunch>(bound, call, host_path_shape(shape), impl_->self,
+                                          impl_->memory.ranks_per_device(), nullptr, &host_path);
 }
 
 LaunchGrid CudaRank::grid_of(const PreparedLaunch& prepared) { return prepared.grid(); }
