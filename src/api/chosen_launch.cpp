@@ -38,8 +38,10 @@ int calls_in_a_row(size_t bytes) {
 }
 
 bool runs_in_launches(const RankMachine& machine) {
-  return machine.gpus && machine.profile->costs.kernels && !is_of_others(machine) && machine.ranks() > 1 &&
-         machine.ranks() <= kMostGpuRanks && machine.gpus->ranks_per_device == 1 && on_one_node(machine.base);
+  const auto& kernels = machine.profile->costs.kernels;
+  return machine.gpus && kernels && suits(*kernels, machine.topology, machine.placement.device_of_rank) &&
+         !is_of_others(machine) && machine.ranks() > 1 && machine.ranks() <= kMostGpuRanks &&
+         machine.gpus->ranks_per_device == 1 && on_one_node(machine.base);
 }
 
 ChosenLaunch launch_for(const MachineChoice& chosen, const MachinePlanRequest& request, std::string_view shape,

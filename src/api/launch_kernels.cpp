@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <vector>
 
 #include "tuner/launch_shape.hpp"
 
@@ -11,6 +13,7 @@ namespace plait {
 namespace {
 
 constexpr int kThreadsOfCta = 512;
+constexpr int kStaggersOfRank = 8;  // by which a rank begins after the one before it
 // Vectors of 16 bytes that a thread stores to host memory in an operation before it first waits for its pace.
 constexpr int kVectorsBeforePace = 4;
 
@@ -34,7 +37,7 @@ class LaunchKernelWriter {
   // `number`: of the queue in the simulator's program.
   void add_queue(int rank, int queue, int group, int number) {
     steps_.begin_queue(rank, number);
-    for (int i = 0; i < rank * launch_.groups() + group; ++i) steps_.wait(Begin::kStagger);
+    for (int i = 0; i < rank * kStaggersOfRank + group; ++i) steps_.wait(Begin::kStagger);
     // A word or line is with few threads, and all are under way at once.
     ctas_ = has_flags_ ? ProgramBuilder::kNoRoute
                        : steps_.limited(SimulatedResource::Kind::kCtas, static_cast<double>(launch_.width(0, group)) *
@@ -185,15 +188,26 @@ class LaunchKernelWriter {
   template <class IsIncluded>
   bool add_work(const LaunchedSlice& slice, int number, Begin begin, const IsIncluded& is_included) {
     const DeviceOperation& first = operation_of(slice, number);
-    bool any = false;
-    steps_.builder().begin_work(first.sources > 1);
-    for (int i = 0; i < first.batch; ++i) {
-      if (!is_included(operation_of(slice, number + i))) continue;
-      any = true;
-      add_places(slice, number + i);
+    std::vector<int> included;
+    std::set<int> receivers;
+    for (int i = number; i < number + first.batch; ++i) {
+      if (!is_included(operation_of(slice, i))) continue;
+      included.push_back(i);
+      find_receivers(slice, operation_of(slice, i), receivers);
     }
-    if (any) steps_.work(begin);
-    return any;
+    if (included.empty()) return false;
+    stores_ = receivers.size() > 1 ? Mover::kSpreadStores : Mover::kStores;
+    steps_.builder().begin_work(first.sources > 1);
+    for (const int i : included) add_places(slice, i);
+    steps_.work(begin);
+    return true;
+  }
+
+  void find_receivers(const LaunchedSlice& slice, const DeviceOperation& operation, std::set<int>& receivers) const {
+    for (int i = 0; i < operation.destinations; ++i) {
+      const int owner = owner_of(program_of(slice.rank).places[operation.first + static_cast<size_t>(i)], slice.rank);
+      if (owner != slice.rank) receivers.insert(owner);
+    }
   }
 
   void add_places(const LaunchedSlice& slice, int number) {
@@ -222,8 +236,7 @@ class LaunchKernelWriter {
     const int mine = steps_.routes().device_of({rank}), its = steps_.routes().device_of({owner});
     ProgramBuilder& builder = steps_.builder();
     builder.add_flow(
-        loads ? builder.route_between(its, mine, Mover::kLoads) : builder.route_between(mine, its, Mover::kStores),
-        units);
+        loads ? builder.route_between(its, mine, Mover::kLoads) : builder.route_between(mine, its, stores_), units);
   }
 
   // Between a rank and the host memory next to another, or to it. What it stores keeps to a pace.
@@ -245,6 +258,7 @@ class LaunchKernelWriter {
   LaunchSteps& steps_;
   const bool has_flags_;                      // in the data
   uint32_t ctas_ = ProgramBuilder::kNoRoute;  // of the queue at hand
+  Mover stores_ = Mover::kStores;             // of the work at hand
   std::map<int, uint32_t> paces_;             // of ranks
 };
 

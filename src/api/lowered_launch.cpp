@@ -10,6 +10,8 @@ namespace plait {
 namespace {
 
 constexpr int kMostGroups = 8;
+// The last group has so many more channels than the first, as a share of those. Equal groups stay side by side.
+constexpr double kUneven = 0.4;
 // Of long runs over many ranks, fewer do: their steps grow with the square of the ranks.
 constexpr uint64_t kMostGroupedRounds = 100'000;
 
@@ -28,7 +30,12 @@ int LoweredLaunch::groups() const {
 
 int LoweredLaunch::width(uint64_t round, int group) const {
   const auto all = static_cast<int>(std::min<uint64_t>(channels(), ranks[0].slices - round * channels()));
-  const auto before = [&](int groups_before) { return all * groups_before / groups(); };
+  const double last = groups() - 1;  // whose share is the largest
+  const auto before = [&](double it) {
+    if (last == 0) return static_cast<int>(it * all);
+    const double share = (it + kUneven * it * (it - 1) / (2 * last)) / ((last + 1) * (1 + kUneven / 2));
+    return static_cast<int>(share * all + 1e-9);
+  };
   return before(group + 1) - before(group);
 }
 

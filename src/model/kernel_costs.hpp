@@ -1,9 +1,14 @@
 // What launches on GPUs cost, for simulations of them: docs/simulate.md says how each counts.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace plait {
 
 struct KernelCosts {
+  std::vector<std::string> gpus;  // where they hold, parts of their models' names; empty: any
+
   double call_seconds = 0;      // of a call in a graph, behind another
   double pdl_seconds = 0;       // more, without programmatic dependent launch
   double stagger_seconds = 0;   // from one quarter of a launch's channels to the next
@@ -27,7 +32,8 @@ struct KernelCosts {
   double barrier_signal_seconds = 0;
 
   // Of a link's stated bandwidth, by who moves the data.
-  double store_efficiency = 1, load_efficiency = 1, copy_efficiency = 1;
+  double store_efficiency = 1, spread_efficiency = 1;  // to one peer; to several at once
+  double load_efficiency = 1, copy_efficiency = 1;
   double request_share = 0;    // of the bytes that are loaded: what requests take of the other direction
   double host_efficiency = 1;  // of PCIe
   double cta_gbps = 0;         // what a CTA of 512 threads reads and writes in its own memory; 0: not looked at

@@ -202,6 +202,9 @@ const MeasuredTimes* times_for(const Profile& profile, Collective collective, co
 // The place of ranks on these devices.
 TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_of_rank);
 
+// Whether costs of kernels hold for these GPUs.
+bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank);
+
 // Whether the host path was measured to help these ranks.
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);
 

@@ -237,16 +237,16 @@ constexpr KernelMember kKernelRates[] = {
     {"cache_gbps", &KernelCosts::cache_gbps},
 };
 constexpr KernelMember kKernelEfficiencies[] = {
-    {"store_efficiency", &KernelCosts::store_efficiency},
-    {"load_efficiency", &KernelCosts::load_efficiency},
-    {"copy_efficiency", &KernelCosts::copy_efficiency},
+    {"store_efficiency", &KernelCosts::store_efficiency}, {"spread_efficiency", &KernelCosts::spread_efficiency},
+    {"load_efficiency", &KernelCosts::load_efficiency},   {"copy_efficiency", &KernelCosts::copy_efficiency},
     {"host_efficiency", &KernelCosts::host_efficiency},
 };
 
 KernelCosts read_kernel_costs(const JsonValue& object) {
-  std::set<std::string_view> known = {"source", "half_bytes", "cache_bytes", "combine_share"};
+  std::set<std::string_view> known = {"source", "gpus", "half_bytes", "cache_bytes", "combine_share"};
   if (const auto source = object.find("source")) read_source(*source);  // for people
   KernelCosts costs;
+  if (const auto gpus = object.find("gpus")) costs.gpus = read_texts(*gpus);
   const auto read = [&](const auto& members, double unit, const auto& number_of) {
     for (const KernelMember& it : members) {
       known.insert(it.name);

@@ -75,6 +75,24 @@ def test_a_barrier_moves_nothing():
     assert result.returncode == 0 and "links" not in result.stdout
 
 
+def test_gpus_perform_launches():
+    found = figures("all_reduce", "--machine", "hgx-h200-4", "--bytes", "8M")
+    assert found["launch"].startswith("64 channels, ") and "Simple" in found["launch"]
+    assert found["bound_seconds"] < found["seconds_in_a_row"] < 1.2 * found["seconds"]
+    assert sum(found["critical_path"].values()) == pytest.approx(found["seconds"])
+    lines = cli("simulate", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "8M").stdout.splitlines()
+    assert f"launch   {found['launch']}" in lines
+    assert any(line.startswith("in a row ") for line in lines)
+    copied = figures("all_gather", "--machine", "hgx-h200-4", "--bytes", "256M")
+    assert copied["launch"].startswith("copy engines, else ")
+
+
+def test_nobody_measured_launches_of_other_gpus():
+    found = figures("all_reduce", "--machine", "dgx2")
+    assert (found["launch"], found["seconds_in_a_row"], found["profile"]) == ("", None, "hopper")
+    assert "in a row" not in cli("simulate", "all_reduce", "--machine", "dgx2").stdout
+
+
 def test_what_if():
     changes = ["drop:gpu7", "scale:nvlink:2,scale:pcie:2"]
     options = ["all_reduce", "--machine", "dgx1-v100", "--algorithm", "ring"]

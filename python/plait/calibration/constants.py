@@ -77,6 +77,7 @@ _EVERY_LAUNCH = [
     ("call_us", 0.05, 50, 1.4),
     ("load_efficiency", 0.1, 1, 0.76),
     ("store_efficiency", 0.1, 1, 0.75),
+    ("spread_efficiency", 0.1, 1, 0.73),
     ("memory_gbps", 100, 2e4, 4000),
     ("cache_gbps", 100, 1e5, 5000),
     ("cache_bytes", 1 << 20, 1 << 32, 32 << 20),
@@ -104,7 +105,7 @@ _ZERO_COPY = [
     ("barrier_signal_us", 0.01, 100, 0.3),
     ("request_share", 1e-3, 0.9, 0.2),
 ]
-_COPY_ENGINES = [("copy_us", 0.01, 100, 3.5), ("copy_efficiency", 0.1, 1, 0.78)]
+_COPY_ENGINES = [("copy_us", 0.01, 14, 9), ("copy_efficiency", 0.1, 1, 0.78)]
 _BY_HOST = [("launched_us", 0.01, 100, 0.8), ("host_us", 0.1, 1000, 5)]
 
 
@@ -113,7 +114,7 @@ def _of_launches(rows: list[Row]) -> list[Constant]:
     if not rows:
         return []
     shapes = [row.launch.shape for row in rows]
-    zero_copy = [row.algorithm for row in rows if "zero_copy" in row.algorithm or row.algorithm == "pull"]
+    zero_copy = [row.algorithm for row in rows if "zero_copy" in row.algorithm or row.algorithm.startswith("pull")]
     without_pdl = any(not row.launch.has_pdl for row in rows) and any(row.launch.has_pdl for row in rows)
     groups = [
         (True, _EVERY_LAUNCH),
@@ -123,7 +124,7 @@ def _of_launches(rows: list[Row]) -> list[Constant]:
         (any(it.startswith("LL128") for it in shapes), _LL128),
         (any("+" in it for it in shapes), _THROUGH_HOST),
         (bool(zero_copy), _ZERO_COPY),
-        (any("engine=sm" not in it for it in zero_copy), _COPY_ENGINES),
+        (any("sm" not in it for it in zero_copy), _COPY_ENGINES),
         (any(row.launch.by_host for row in rows), _BY_HOST),
     ]
     return [

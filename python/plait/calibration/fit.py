@@ -112,8 +112,9 @@ class _Problem:
         return self._predictor.seconds(_profile_of(with_values(self._costs, values)))
 
     def residuals(self, constants: list[Constant], logs: np.ndarray) -> np.ndarray:
-        times = self.all_seconds(dict(zip(constants, np.exp(logs).tolist(), strict=True)))
-        off = np.log(np.maximum([times[i] for i in self._numbers], 1e-12)) - self._measured
+        values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
+        times = self._predictor.seconds(_profile_of(with_values(self._costs, values)), self._numbers)
+        off = np.log(np.maximum(times, 1e-12)) - self._measured
         pulls = [_PULL * (log - _start(it, self._costs)) for it, log in zip(constants, logs, strict=True)]
         return np.concatenate([off, pulls])
 
@@ -203,7 +204,7 @@ def fit(predictor: Predictor, costs: dict[str, Any], constants: list[Constant], 
     shifts = _STARTS[:1] if predictor.launched else _STARTS
     starts = [np.array([_start(it, costs) + shift for it in constants]) for shift in shifts]
     result = _solve(problem, constants, starts)
-    while constants:
+    while constants and not problem.is_slow:  # where it is, the pull alone keeps what rows do not determine
         errors = _standard_errors(result, len(numbers))
         order = [i for i in np.argsort(-errors) if errors[i] > _MOST_UNSURE and constants[i] not in needed]
         if not order:

@@ -137,7 +137,7 @@ def _add_bench_row(result: dict[str, Any], of: tuple[str, dict, str], found: Row
             Row(
                 file,
                 collective,
-                result["plan"],
+                _plan_of(result),
                 config["ranks"],
                 result["size"],
                 (min(measured["cycles_us"]) if least_time else measured["time"]) * 1e-6,
@@ -147,6 +147,12 @@ def _add_bench_row(result: dict[str, Any], of: tuple[str, dict, str], found: Row
                 launch=_launch_of(result.get("launch") or "", config),
             )
         )
+
+
+def _plan_of(result: dict[str, Any]) -> str:
+    """Release 0.1 said only in the launch who performed a pull: copy engines or SMs."""
+    by_sms = result["plan"] == "pull" and (result.get("launch") or "").startswith("from buffer to buffer")
+    return "pull(sm)" if by_sms else result["plan"]
 
 
 def _protocol_of(launch: str) -> str:
@@ -267,12 +273,13 @@ class Predictor:
     def protocols(self) -> set[str]:
         return {row.protocol for row in self.rows if row.layer < 0}
 
-    def seconds(self, profile: models.Profile) -> list[float]:
-        """Of every row, by the costs of a profile."""
+    def seconds(self, profile: models.Profile, numbers: Sequence[int] | None = None) -> list[float]:
+        """Of these rows, or of all, by the costs of a profile."""
         hierarchies: dict[int, models.Hierarchies] = {}
         layers: dict[tuple, list[dict]] = {}
         times = []
-        for number, row in enumerate(self.rows):
+        for number in range(len(self.rows)) if numbers is None else numbers:
+            row = self.rows[number]
             if number in self._launches:
                 times.append(self._launches[number].seconds(profile, row.bytes))
                 continue

@@ -84,8 +84,7 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(f"calibrate: rows are of GPUs, and {machine.name} has none; name theirs with --machine")
     predictor = Predictor(machine, rows)
     base = _base_profile(options, machine, predictor.rows)
-    if "kernels" in base["costs"]:
-        predictor.use_launches()
+    _use_launches(predictor, base["costs"])
     out = calibration.held_out(predictor.rows, options.hold_out)
     try:
         made = calibration.fit(predictor, base["costs"], _constants(options, predictor), out)
@@ -101,6 +100,18 @@ def _run(options: argparse.Namespace) -> int:
     else:
         _print(made, rows, base, options)
     return 0
+
+
+def _use_launches(predictor: Predictor, costs: dict[str, Any]) -> None:
+    """Rows that say how they were launched are fitted as launches; without any, the profile has no costs of kernels."""
+    if "kernels" not in costs:
+        return
+    predictor.use_launches()
+    if not predictor.launched:
+        del costs["kernels"]
+        return
+    for member in ("gpus", "source"):  # of what others measured
+        costs["kernels"].pop(member, None)
 
 
 def _constants(options: argparse.Namespace, predictor: Predictor) -> list[calibration.Constant]:

@@ -23,6 +23,8 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "why_whole": made.why_whole,
         "why_unproved": made.why_unproved,
         **_times_of(made),
+        "launch": made.launch,
+        "seconds_in_a_row": made.seconds_in_a_row or None,
         "links": made.links,
         "queues": made.queues,
         "what_if": [{"change": change, **_times_of(it)} for change, it in others.items()],

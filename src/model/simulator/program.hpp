@@ -34,9 +34,10 @@ struct SimulatedResource {
   auto operator<=>(const SimulatedResource&) const = default;
 };
 
-// Who moves bytes over links. The share of a link's bandwidth that they get depends on it.
-enum class Mover : uint8_t { kAny, kStores, kLoads, kCopyEngine };
-inline constexpr int kMoverCount = 4;
+// Who moves bytes over links. The share of a link's bandwidth that they get depends on it. Spread stores go to several
+// peers at once.
+enum class Mover : uint8_t { kAny, kStores, kSpreadStores, kLoads, kCopyEngine };
+inline constexpr int kMoverCount = 5;
 
 // A way that bytes take, from one device to another or into and out of a rank's memory.
 struct SimulatedRoute {

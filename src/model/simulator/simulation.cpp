@@ -266,7 +266,8 @@ double gbps_of(const SimulatedResource& resource, const SimulatorProgram& progra
 }
 
 double best_efficiency(const KernelCosts& kernels) {
-  return std::max({kernels.store_efficiency, kernels.load_efficiency, kernels.copy_efficiency});
+  return std::max(
+      {kernels.store_efficiency, kernels.spread_efficiency, kernels.load_efficiency, kernels.copy_efficiency});
 }
 
 // What steps of a launch cost, in the terms of those of plans.
@@ -334,6 +335,7 @@ void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels, FlagPlace fl
       flags == FlagPlace::kEvery128Bytes ? kernels.ll128_words_seconds : kernels.ll_words_seconds;
   const double best = best_efficiency(kernels);
   mover_share[static_cast<size_t>(Mover::kStores)] = best / kernels.store_efficiency;
+  mover_share[static_cast<size_t>(Mover::kSpreadStores)] = best / kernels.spread_efficiency;
   mover_share[static_cast<size_t>(Mover::kLoads)] = best / kernels.load_efficiency;
   mover_share[static_cast<size_t>(Mover::kCopyEngine)] = best / kernels.copy_efficiency;
   request_share = kernels.request_share;
