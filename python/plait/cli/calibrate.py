@@ -200,7 +200,10 @@ def _print(made: Fit, rows: Rows, base: dict[str, Any], options: argparse.Namesp
     show(f"  {'constant':28} {'fitted':>12} {'default':>12}  may be off by")
     for constant, value in made.values.items():
         factor = made.factors[constant]
-        unsure = f"{100 * (factor - 1):.0f}%" if factor < 10 else "any factor, but the default fits worse"
+        hardly = (
+            "any factor: rows hardly say" if constant.path[0] == "kernels" else "any factor, but the default fits worse"
+        )
+        unsure = f"{100 * (factor - 1):.0f}%" if factor < 10 else hardly
         show(f"  {constant.name:28} {value:12.4g} {_number(constant.value(base['costs'])):>12}  {unsure}")
     for constant, default in made.kept.items():
         show(f"  {constant.name:28} {'':12} {_number(default):>12}  not determined by these rows; the default is kept")
