@@ -131,6 +131,8 @@ def test_costs_of_kernels_are_recovered(tmp_path, capsys):
     assert values["kernels.store_efficiency"] == pytest.approx(0.5, rel=0.1)
     assert values["kernels.ll_signal_us"] == pytest.approx(1.4, rel=0.2)
     assert "launch_us" not in values  # which only plans that are simulated once have
+    algorithms = {row["algorithm"] for row in found["fitted"]["rows"]}
+    assert algorithms == {algorithm for _, _, algorithm, _, _ in LAUNCHED}
 
 
 def test_noise_and_rows_that_are_far_off(tmp_path, capsys):
