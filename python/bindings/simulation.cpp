@@ -178,6 +178,7 @@ void bind_simulation(nb::module_& module) {
       .def_prop_ro(
           "seconds", [](const MachineSimulation& made) { return made.run.seconds; }, "from call to return")
       .def_ro("launch", &MachineSimulation::launch, "what GPUs launch, in words; empty: the plan was simulated once")
+      .def_ro("why_no_launch", &MachineSimulation::why_no_launch, "why the plan was simulated once; empty: it was not")
       .def_ro("seconds_in_a_row", &MachineSimulation::seconds_in_a_row,
               "one call of several that follow each other in a graph, as benchmarks measure it; 0 without a launch")
       .def_prop_ro(

@@ -37,11 +37,17 @@ int calls_in_a_row(size_t bytes) {
   return bytes < kShortBytes ? 12 : 4;
 }
 
-bool runs_in_launches(const RankMachine& machine) {
+std::string why_no_launches(const RankMachine& machine) {
+  if (!machine.gpus) return "ranks are on CPUs";
+  if (machine.ranks() > kMostGpuRanks || !on_one_node(machine.base)) {
+    return join("GPUs launch plans of at most ", kMostGpuRanks, " ranks on one node");
+  }
+  if (machine.ranks() == 1) return "one rank sends nothing";
+  if (machine.gpus->ranks_per_device != 1) return "ranks share GPUs";
+  if (is_of_others(machine)) return "GPUs are not NVIDIA's";
   const auto& kernels = machine.profile->costs.kernels;
-  return machine.gpus && kernels && suits(*kernels, machine.topology, machine.placement.device_of_rank) &&
-         !is_of_others(machine) && machine.ranks() > 1 && machine.ranks() <= kMostGpuRanks &&
-         machine.gpus->ranks_per_device == 1 && on_one_node(machine.base);
+  if (kernels && suits(*kernels, machine.topology, machine.placement.device_of_rank)) return "";
+  return join("profile ", machine.profile->name, " has no costs of kernels for these GPUs");
 }
 
 ChosenLaunch launch_for(const MachineChoice& chosen, const MachinePlanRequest& request, std::string_view shape,

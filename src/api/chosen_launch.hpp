@@ -25,9 +25,9 @@ struct ChosenLaunch {
 // messages take longer to settle.
 int calls_in_a_row(size_t bytes);
 
-// Whether GPUs perform plans over these ranks in launches, and the profile says what those cost: NVIDIA's, of one node,
-// as many ranks as a launch has room for.
-bool runs_in_launches(const RankMachine& machine);
+// Why plans over these ranks are not simulated as launches. Empty: GPUs perform them so, NVIDIA's of one node, as many
+// as a launch has room for, and the profile says what that costs.
+std::string why_no_launches(const RankMachine& machine);
 
 // The launch of a choice for a message of `request.bytes`. If the plan was asked for by its name, it is the launch
 // that a communicator would give it; of a zero-copy one, the plan that goes through host memory besides is that of the

@@ -183,15 +183,18 @@ double seconds_in_a_row(const ChosenLaunch& launch, const RankMachine& machine, 
   return seconds_between_calls(program, simulated, simulate(program, simulated, static_cast<double>(bytes)));
 }
 
-// The launch that GPUs perform. None where they do not run the plan, or nobody measured what launches cost there.
-std::optional<ChosenLaunch> find_launch(const MachineChoice& chosen, const MachinePlanRequest& request) {
-  const RankMachine& machine = chosen.tuner->machine();
-  if (!runs_in_launches(machine) || request.bytes == 0 || request.collective == Collective::kBarrier) {
-    return std::nullopt;
-  }
+// The launch that GPUs perform; none where `why` says why there is none.
+std::optional<ChosenLaunch> find_launch(const MachineChoice& chosen, const MachinePlanRequest& request,
+                                        std::string& why) {
+  why = why_no_launches(chosen.tuner->machine());
+  if (why.empty() && moved_bytes(request.collective, request.bytes) == 0) why = "nothing is moved";
+  if (!why.empty()) return std::nullopt;
   ChosenLaunch launch = launch_for(chosen, request);
-  if (launch.zero_copy == nullptr && gpu_plan_limits().excess(*launch.plan)) return std::nullopt;
-  return launch;
+  if (launch.zero_copy != nullptr) return launch;
+  const auto excess = gpu_plan_limits().excess(*launch.plan);
+  if (!excess) return launch;
+  why = join("the plan needs more than a launch has (", *excess, ")");
+  return std::nullopt;
 }
 
 MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, size_t bytes) {
@@ -225,7 +228,8 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   const auto tell = [&](const std::string& what) {
     if (progress) progress(join(what, " ", chosen.choice.plan.text()));
   };
-  if (const std::optional<ChosenLaunch> launch = find_launch(chosen, request)) {
+  std::string why_no_launch;
+  if (const std::optional<ChosenLaunch> launch = find_launch(chosen, request, why_no_launch)) {
     tell("simulating");
     return run_launch(std::move(chosen), *launch, request.bytes);
   }
@@ -242,6 +246,7 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
       MachineSimulation made = run_folded(std::move(chosen), *alike, request.bytes);
       made.is_proved = was_proved;
       made.why_unproved = std::move(why_unproved);
+      made.why_no_launch = std::move(why_no_launch);
       return made;
     }
   }
@@ -252,6 +257,7 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   tell("simulating");
   MachineSimulation made = run_whole(std::move(chosen), std::move(plan), is_proved, request.bytes);
   made.why_whole = std::move(why_whole);
+  made.why_no_launch = std::move(why_no_launch);
   return made;
 }
 
@@ -270,16 +276,20 @@ MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPl
       std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus), {}, true};
   chosen.choice.plan.algorithm = plan.plan().algorithm;
   chosen.choice.plan.reason = "the plan was given";
-  return run_whole(std::move(chosen), plan.plan(), true, message_bytes);
+  MachineSimulation made = run_whole(std::move(chosen), plan.plan(), true, message_bytes);
+  made.why_no_launch = "the plan was given";
+  return made;
+}
+
+std::string MachineSimulation::describe_launch() const {
+  if (!ranks_on().gpus) return "";
+  if (launch.empty()) return join("launch   one run of the plan, not in slices: ", why_no_launch, "\n");
+  return join("launch   ", launch, "\nin a row ", seconds_text(seconds_in_a_row),
+              " a call, of several that follow each other in a graph\n");
 }
 
 std::string MachineSimulation::describe() const {
-  std::string text;
-  if (!launch.empty()) {
-    text = join("launch   ", launch, "\nin a row ", seconds_text(seconds_in_a_row),
-                " a call, of several that follow each other in a graph\n");
-  }
-  return text + describe_run(program, machine, run, path, topology());
+  return describe_launch() + describe_run(program, machine, run, path, topology());
 }
 
 std::string MachineSimulation::describe_links() const { return describe_uses(program, machine, run, topology()); }

@@ -33,10 +33,14 @@ struct MachineSimulation {
   // that follow each other in a graph, as benchmarks measure it.
   std::string launch = {};
   double seconds_in_a_row = 0;
+  // Of all others why not: they are simulated as one run of the plan.
+  std::string why_no_launch = {};
 
   const RankMachine& ranks_on() const { return chosen.tuner->machine(); }
   const Topology& topology() const { return ranks_on().topology; }
-  // A table of a few lines: time and bound, the critical path by cause, and the links that it is spent on.
+  // What GPUs launch, in a line or two; empty: ranks are on CPUs.
+  std::string describe_launch() const;
+  // The same, and a table: time and bound, the critical path by cause, and the links that it is spent on.
   std::string describe() const;
   // Each link that carries anything: bytes and time by direction.
   std::string describe_links() const;

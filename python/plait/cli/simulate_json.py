@@ -1,4 +1,4 @@
-"""Simulated runs as JSON: what `plait simulate --json` prints. docs/simulate.md lists the keys; new ones may come."""
+"""Simulated runs as JSON: what `plait simulate --json` prints. docs/command_line/json.md lists the keys."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "why_unproved": made.why_unproved,
         **_times_of(made),
         "launch": made.launch,
+        "why_no_launch": made.why_no_launch,
         "seconds_in_a_row": made.seconds_in_a_row or None,
         "links": made.links,
         "queues": made.queues,

@@ -110,8 +110,7 @@ uint32_t ProgramBuilder::memory_route(int rank, uint32_t ctas) {
   return found->second;
 }
 
-// Of a flow of a folded plan there is one alike for each shift, and they are spread evenly over all that shifts take the
-// resource to.
+// A folded plan has a flow alike for each shift, and they are spread evenly over all that shifts take the resource to.
 SimulatedRoute::Use ProgramBuilder::use_of(SimulatedResource resource, double share, bool is_back) {
   if (shifts_ == nullptr) return {numbered(resource), share, is_back, 1};
   int orbit = shifts_->shifts();
