@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/kernel_costs.hpp"
 #include "model/line.hpp"
 #include "model/ring_costs.hpp"
 #include "plan/plan.hpp"
@@ -49,6 +50,8 @@ struct Costs {
   Protocol ll, ll128;
   // For hierarchies by closed form; as far as a profile does not have them, as signal_seconds and link_efficiency say.
   RingTable rings;
+  // Of launches on GPUs, which are simulated slice by slice. None: their plans are simulated as those of ranks on CPUs.
+  std::optional<KernelCosts> kernels;
 };
 
 // The quantity of a call that a rule's limits bound, in bytes.
@@ -199,6 +202,9 @@ const MeasuredTimes* times_for(const Profile& profile, Collective collective, co
 
 // The place of ranks on these devices.
 TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_of_rank);
+
+// Whether costs of kernels hold for these GPUs.
+bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank);
 
 // Whether the host path was measured to help these ranks.
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);
