@@ -35,8 +35,8 @@ inline std::vector<PathShare> shares_of_paths(const AlgorithmArguments& machine,
   return shares;
 }
 
-// Whether the arguments are legal, and GPUs, if they are meant, perform plans of so many queues. If the arguments are not
-// legal, the algorithm has to say that they are invalid.
+// Whether the arguments are legal, and GPUs, if they are meant, perform plans of so many queues. If the arguments are
+// not legal, the algorithm has to say that they are invalid.
 inline bool is_taken(const Algorithm& algorithm, const AlgorithmArguments& arguments) {
   try {
     const Plan plan = algorithm.make(arguments);
