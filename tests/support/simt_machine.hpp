@@ -125,7 +125,11 @@ class Simt {
 
  private:
   static constexpr uint64_t kPairsBetweenPauses = 4;  // one pair of accesses in so many has a pause in between
+#ifdef __SANITIZE_ADDRESS__                           // frames are some times as large
+  static constexpr size_t kStackBytes = 512 << 10;
+#else
   static constexpr size_t kStackBytes = 64 << 10;
+#endif
 
   static bool one_in(uint64_t times) { return current_->random_() % times == 0; }
 
