@@ -56,7 +56,7 @@ function(plait_tests folder)
     target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main)
     add_dependencies(tests_${top} ${name})
     add_test(NAME "${folder}/${name}" COMMAND ${name})
-    # A test takes some times as long with sanitizers; `make` limits all of them together, too.
+    # Tests are several times as slow with sanitizers. `make` limits all of them together, too.
     set_tests_properties("${folder}/${name}" PROPERTIES TIMEOUT $<IF:$<BOOL:${PLAIT_SANITIZE}>,600,300>)
   endforeach()
 endfunction()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from ._core import element_type_name
-from .errors import InvalidArgument
+from .errors import InvalidArgument, counted
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
 if TYPE_CHECKING:
@@ -123,9 +123,7 @@ def _numbers(given: Any, ranks: int, what: str) -> list[int]:
     try:
         numbers = [int(number) for number in given]
     except (TypeError, ValueError):
-        raise InvalidArgument(
-            f"{what}: pass a number of rows for each of the {ranks} rank{'' if ranks == 1 else 's'}"
-        ) from None
+        raise InvalidArgument(f"{what}: pass a number of rows for each of the {counted(ranks, 'rank')}") from None
     if len(numbers) != ranks or any(number < 0 for number in numbers):
         raise InvalidArgument(f"{what}: {numbers} are not {ranks} numbers of rows, from 0 on")
     return numbers

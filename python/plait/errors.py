@@ -49,3 +49,8 @@ _CLASSES = {cls.code: cls for cls in (InvalidArgument, InvalidInput, InvalidPlan
 def class_of_code(code: str) -> type[Error]:
     """The class of an error's code; Error itself for codes that nobody catches."""
     return _CLASSES.get(code, Error)
+
+
+def counted(count: int, what: str) -> str:
+    """For messages: "1 chunk", "2 chunks"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -16,10 +16,10 @@ namespace {
 // many ranks even plans of log2 p steps have more.
 int few_operations(int ranks) { return std::max(300'000, 96 * ranks); }
 
-// How many pieces bind() makes at most of what an operation moves. Where partial results may be wider than what users
-// have, slots are apart, and every chunk is one piece; else every block is.
+// How many pieces bind() makes at most of what an operation moves. In a reduction every chunk may be one: partial
+// results are wider for some types, and then slots have gaps. Otherwise a piece ends where a block does.
 int pieces_of(const Plan& plan, const Operation& operation) {
-  if (reduces(plan.collective)) return operation.chunks;
+  if (operation.chunks == 0 || reduces(plan.collective)) return operation.chunks;
   const int per_block = std::max(1, plan.chunks_per_block);
   return (operation.chunk + operation.chunks - 1) / per_block - operation.chunk / per_block + 1;
 }
@@ -31,11 +31,11 @@ struct RankNeeds {
       : signals(rank.signals), slots(int64_t{rank.scratch_slots} + rank.host_slots), messages(rank.messages) {
     for (const Queue& queue : rank.queues) {
       for (const Operation& it : queue.operations) {
-        const int pieces = it.chunks > 0 ? pieces_of(plan, it) : 0;
+        const int pieces = pieces_of(plan, it);
         operations += it.kind == OpKind::kReduce ? pieces : 1;
         places += (std::ssize(it.destinations) + std::ssize(it.sources)) * pieces;
         const bool is_message = it.kind == OpKind::kSend || it.kind == OpKind::kReceive;
-        if (messages_as_stores && is_message && it.chunks > 0) add_copy(it, pieces);
+        if (messages_as_stores && is_message) add_copy(it, pieces);
       }
     }
     if (messages_as_stores) signals += std::exchange(messages, 0);

@@ -25,7 +25,8 @@ inline std::string settings_text(const LaunchShape& shape) {
   return text;
 }
 
-inline Tuner tuner_for(const GpuQuery& query, const std::string& algorithm, const std::optional<LaunchShape>& launch) {
+inline Tuner tuner_for(const GpuQuery& query, const std::string& algorithm = "",
+                       const std::optional<LaunchShape>& launch = std::nullopt) {
   static const Topology topology = machine("dgx2");  // 16 GPUs; only the switch matters here
   RankMachine on_gpus = place_on(topology, query.ranks, {});
   on_gpus.gpus = query;

@@ -125,7 +125,8 @@ class Simt {
 
  private:
   static constexpr uint64_t kPairsBetweenPauses = 4;  // one pair of accesses in so many has a pause in between
-#ifdef __SANITIZE_ADDRESS__                           // frames are some times as large
+  // With the address sanitizer, frames are several times as large.
+#ifdef __SANITIZE_ADDRESS__
   static constexpr size_t kStackBytes = 512 << 10;
 #else
   static constexpr size_t kStackBytes = 64 << 10;

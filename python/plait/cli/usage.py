@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from .. import _core
 from ..errors import InvalidArgument
+from ..errors import counted as counted  # for all commands
 from . import screen
 
 # Exit statuses (docs/command_line.md). `plait run` also passes on the statuses of its ranks.
@@ -32,11 +33,6 @@ _LARGEST_SIZE = 1 << 50
 _LARGEST_COUNT = 2**31 - 1
 _MOST_NUMBERS = 1 << 16
 _MOST_SECONDS = 7 * 24 * 3600  # as PLAIT_TIMEOUT_SEC
-
-
-def counted(count: int, what: str) -> str:
-    """ "1 chunk", "2 chunks"."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "algorithms/algorithm.hpp"
 #include "base/error.hpp"
@@ -42,10 +41,10 @@ class Calls {
     query.host_path = true;
     query.type = call.type;
     std::unique_ptr<Tuner>& tuner = tuners_[most_sms];
-    if (!tuner) tuner.reset(new Tuner(test::tuner_for(query, "", std::nullopt)));
+    if (!tuner) tuner.reset(new Tuner(test::tuner_for(query)));
     const Choice choice = tuner->choose({query.collective, query.bytes, query.root, query.type});
-    const VerifiedPlan& plan = plan_of(choice.plan);
-    const VerifiedPlan* const ending = choice.ending ? &plan_of(*choice.ending) : nullptr;
+    const auto whole = tuner->plan(choice.plan), ending = choice.ending ? tuner->plan(*choice.ending) : nullptr;
+    const VerifiedPlan& plan = *whole;
     uint64_t most = 0;
     for (self_.rank = 0; self_.rank < ranks_; ++self_.rank) {
       const BoundPlan bound = bind(plan, call, self_.rank, CudaRank::limits(choice.launch, plan.plan()));
@@ -70,12 +69,6 @@ class Calls {
   int endings() const { return endings_; }      // launches with another plan for the last slices
 
  private:
-  const VerifiedPlan& plan_of(const PlanChoice& choice) {
-    const auto key = std::tuple(choice.text(), choice.arguments.collective, choice.arguments.root);
-    const auto found = plans_.find(key);
-    return found != plans_.end() ? found->second : plans_.emplace(key, test::made(choice)).first->second;
-  }
-
   // Prepares the host path, for the last part of each block.
   void prepare_host(const VerifiedPlan& plan, const Call& call, const LaunchShape& shape) const {
     const auto rest = static_cast<size_t>(static_cast<double>(call.count) * shape.host.share) + 1;
@@ -88,7 +81,6 @@ class Calls {
   const int ranks_;
   DeviceRank self_;
   std::map<int, std::unique_ptr<Tuner>> tuners_;  // by the most SMs that a call may take
-  std::map<std::tuple<std::string, Collective, int>, VerifiedPlan> plans_;
   int host_path_ = 0, endings_ = 0;
 };
 

@@ -82,10 +82,14 @@ class World : public test::SimtWorld {
     if (has_root(collective)) call.root = pick(0, ranks_ - 1);
     const bool is_simple = protocol == Protocol::kSimple;
     auto forms = test::forms_of(algorithm, machine_of(call), is_simple ? std::vector{1, 2, 3} : std::vector{1});
-    std::erase_if(forms, [&](const AlgorithmArguments& form) { return form.direction != direction; });
+    const auto plan_of_form = [&](const AlgorithmArguments& form) -> const VerifiedPlan& {
+      return plan_of(to_text(spec_of(algorithm, form)), call, 1);
+    };
+    std::erase_if(forms, [&](const AlgorithmArguments& form) {
+      return form.direction != direction || !fits_a_launch(plan_of_form(form));
+    });
     if (forms.empty()) return false;
-    const VerifiedPlan& plan = plan_of(to_text(spec_of(algorithm, test::any_of(random_, forms))), call, 1);
-    if (!fits_a_launch(plan)) return false;
+    const VerifiedPlan& plan = plan_of_form(test::any_of(random_, forms));
     if (!is_simple && !plan.can_carry_flags(call.type)) return false;
     Made& made = calls_.emplace_back();
     made.call = call;

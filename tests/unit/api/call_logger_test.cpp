@@ -65,7 +65,7 @@ TEST(CallLogger, NamesThePlanThatTheCallerGave) {
 TEST(CallLogger, SaysHowACallOnGpusRuns) {
   test::GpuQuery gpus;
   gpus.ranks = 4;
-  Tuner tuner = test::tuner_for(gpus, "", std::nullopt);
+  Tuner tuner = test::tuner_for(gpus);
   const Call short_call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 2};
   const std::string one = gpu_call_text(tuner, short_call, "1 channel, 1 CTA of 64 threads, LL");
   EXPECT_EQ(one.find("one_shot(store), 1 channel, 1 CTA of 64 threads, LL, predicted "), 0u) << one;

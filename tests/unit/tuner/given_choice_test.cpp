@@ -96,14 +96,14 @@ TEST(GivenChoice, GoesFromBufferToBufferWhereItSaysSo) {
   }
   test::GpuQuery far = four_gpus();
   far.maps_buffers = false;
-  Tuner tuner = test::tuner_for(far, "", std::nullopt);
+  Tuner tuner = test::tuner_for(far);
   const Given plan = given("flat(load)", Access::kZeroCopy);
   tuner.give(plan);
   EXPECT_FALSE(tuner.choose(query_for(plan, 8)).zero_copy.has_value());
 }
 
 TEST(GivenChoice, IsUnknownUntilItIsGiven) {
-  Tuner tuner = test::tuner_for(four_gpus(), "", std::nullopt);
+  Tuner tuner = test::tuner_for(four_gpus());
   EXPECT_THROW(tuner.choose(query_for(given("ring"), 8)), Error);
 }
 
