@@ -2,7 +2,7 @@
 
 plait run -n 4 -- python examples/06_own_plan.py
 
-The plan is a broadcast along a chain: rank 0 stores the message in the scratch of rank 1, which stores it in that of
+The plan is a broadcast along a chain. Rank 0 stores the message in the scratch of rank 1, which stores it in that of
 rank 2, and so on. docs/algorithms/plans.md explains the operations.
 """
 

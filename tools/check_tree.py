@@ -3,8 +3,9 @@
 
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
 C++ files begin by saying what they are, a class of src/ has its name alone, and so has a constant of its folder; links
-of Markdown pages lead somewhere, and so does what names a page of docs/. Long pages and long lines of prose are warned
-of. Prints one line `file:line: what is wrong` a problem and exits with 1 if there was any.
+of Markdown pages lead somewhere, and so does what names a page of docs/; no page is longer than people read, and words
+that the glossary replaced stay away. Long lines of prose are warned of. Prints one line `file:line: what is wrong` a
+problem and exits with 1 if there was any.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import NamedTuple
 MAX_BYTES = 1 << 20
 MAX_LINES = 800
 WARN_LINES = 500
-WARN_WORDS = 1200  # of a page
+# The most words of a page, by the beginning of its path; the first that fits.
+PAGE_WORDS = {"docs/gpu/": 800, "docs/simulate.md": 1320, "": 1200}
 WARN_COLUMNS = 120  # of a line of Markdown, tables excepted
 
 CODE = {".cpp", ".hpp", ".h", ".cu", ".cuh", ".py", ".cmake", ".md", ".sh", ".toml"}
@@ -33,14 +35,32 @@ PACKAGE_HOST = re.compile(
 )
 TRAILING = re.compile(r"[ \t]+$")
 
-# Pages that nobody reads from beginning to end.
-LONG_PAGES = ("CHANGELOG.md", "docs/notes/")
+# A page that nobody reads from beginning to end, and pages whose tables are full of figures.
+ENDLESS_PAGES = ("CHANGELOG.md",)
+PAGES_OF_FIGURES = ("docs/notes/",)
+GLOSSARY = Path("docs/glossary.md")
+GLOSSARY_ROWS = 60
+HAS_LETTER = re.compile(r"[^\W\d_]")
 FENCED = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)[^)]*\)|^ *\[[^\]]+\]: *(\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 NAMED_PAGE = re.compile(r"(?<![\w/.-])docs/[\w/.-]*\.md\b")
+
+# Words that the glossary has replaced, and by what. Old pages of docs/notes/ and the changelog may say them.
+RETIRED = {
+    "strands?": "channel",
+    "contestants?": "peer library",
+    "patience": "timeout",
+    "gated": "fused barrier",
+    "early launch": "PDL",
+    "DeviceEnd": "backend",
+    "rank's board": "rank status",
+    "caller's memory": "user buffer",
+}
+RETIRED_WORD = re.compile(r"\b(?:" + "|".join(RETIRED) + r")\b", re.IGNORECASE)
+SPEAKS = ("src/", "include/", "python/", "docs/", "examples/")
 
 # The definition of a class, struct, union or enum in a namespace, which stands at the beginning of a line. Neither a
 # declaration, nor a specialization, nor a class in another one.
@@ -57,6 +77,19 @@ CONSTANT = re.compile(r"^(?:static )?const(?:expr)? [\w:<>, ]+[&*]? ?(k[A-Z]\w*)
 class Findings(NamedTuple):
     errors: list[str]
     warnings: list[str]
+
+
+def check_words(path: Path, lines: list[str]) -> list[str]:
+    """Errors of words that the glossary has replaced."""
+    name = path.as_posix()
+    if not name.startswith(SPEAKS) or name.startswith(PAGES_OF_FIGURES):
+        return []
+    errors = []
+    for number, line in enumerate(lines, start=1):
+        for found in RETIRED_WORD.finditer(line):
+            word = next(word for old, word in RETIRED.items() if re.fullmatch(old, found[0], re.IGNORECASE))
+            errors.append(f"{path}:{number}: says '{found[0]}'; the word of {GLOSSARY} is '{word}'")
+    return errors
 
 
 def is_data(path: Path) -> bool:
@@ -86,17 +119,28 @@ def starts_with_word(path: Path, lines: list[str]) -> bool:
     return path.suffix in (".cpp", ".cu") and re.match(own_header, first) is not None
 
 
-def check_page(path: Path, lines: list[str]) -> list[str]:
-    """Warnings of a Markdown page that is hard to read."""
-    warnings = []
-    words = sum(len(line.split()) for line in lines)
-    if words > WARN_WORDS and not path.as_posix().startswith(LONG_PAGES):
-        warnings.append(f"{path}:1: warning: {words} words; a page has at most {WARN_WORDS}: split it by questions")
+def words_of(name: str, text: str) -> int:
+    """What `wc -w` counts; of a page of figures, only what has a letter."""
+    is_word = HAS_LETTER.search if name.startswith(PAGES_OF_FIGURES) else bool
+    return sum(1 for word in text.split() if is_word(word))
+
+
+def check_page(path: Path, lines: list[str]) -> Findings:
+    """Findings of a Markdown page that is hard to read."""
+    name = path.as_posix()
+    most = next(words for folder, words in PAGE_WORDS.items() if name.startswith(folder))
+    words = words_of(name, "\n".join(lines))
+    errors, warnings = [], []
+    if words > most and name not in ENDLESS_PAGES:
+        errors.append(f"{path}:1: {words} words; a page has at most {most} here: split it by questions")
+    rows = sum(1 for line in lines if re.match(r"\| (?!word \|)", line))
+    if path == GLOSSARY and rows > GLOSSARY_ROWS:
+        errors.append(f"{path}:1: {rows} rows; at most {GLOSSARY_ROWS}: a word that the field has needs none")
     is_row = [line.lstrip().startswith("|") for line in lines]
     long = [n for n, line in enumerate(lines, start=1) if len(line) > WARN_COLUMNS and not is_row[n - 1]]
     if long:
         warnings.append(f"{path}:{long[0]}: warning: lines of more than {WARN_COLUMNS} columns: {len(long)}")
-    return warnings
+    return Findings(errors, warnings)
 
 
 def check_file(root: Path, path: Path) -> Findings:
@@ -110,7 +154,7 @@ def check_file(root: Path, path: Path) -> Findings:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         return Findings(errors, warnings)  # a picture or the like
-    errors += check_lines(path, lines)
+    errors += check_lines(path, lines) + check_words(path, lines)
     is_code = path.suffix in CODE and not is_data(path)
     count = len(lines) - (lines[-1] == "")
     if is_code and count > MAX_LINES:
@@ -118,7 +162,9 @@ def check_file(root: Path, path: Path) -> Findings:
     elif is_code and count > WARN_LINES:
         warnings.append(f"{path}:1: warning: {count} lines; more than {WARN_LINES} is rarely one idea")
     if path.suffix == ".md":
-        warnings += check_page(path, lines)
+        page = check_page(path, lines)
+        errors += page.errors
+        warnings += page.warnings
     in_core = path.parts[0] in ("src", "include")
     if in_core and path.suffix in (".cpp", ".hpp", ".h", ".cu", ".cuh") and not starts_with_word(path, lines):
         errors.append(f"{path}:1: begin with a comment that says what this file is")

@@ -1,5 +1,6 @@
 // Simulated runs of plans.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -109,7 +110,26 @@ void bind_prediction(nb::module_& module) {
           },
           nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"), nb::kw_only(), nb::arg("ranks") = 0,
           nb::arg("root") = 0, nb::arg("protocol") = "Simple", "Raises InvalidArgument, and what making a plan raises.")
+      .def_static(
+          "of_launch",
+          [](const Topology& topology, const std::string& collective, const std::string& algorithm, size_t bytes,
+             int ranks, int root, const std::string& shape, bool with_ending, bool pdl, bool by_host) {
+            MachinePlanRequest request;
+            request.collective = parse_collective(collective);
+            request.algorithm = algorithm;
+            request.ranks = ranks;
+            request.root = root;
+            request.bytes = bytes;
+            return std::make_unique<PlanPrediction>(topology, request, shape, CallsInARow{with_ending, pdl, by_host});
+          },
+          nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"), nb::arg("message_bytes"), nb::kw_only(),
+          nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("shape") = "", nb::arg("with_ending") = true,
+          nb::arg("pdl") = true, nb::arg("by_host") = false,
+          "The same as GPUs launch it for messages of one size: `shape` as PLAIT_LAUNCH has it, empty: the tuner's; "
+          "`with_ending`: the last slices as the profile says; `pdl`: programmatic dependent launch, where it can be; "
+          "`by_host`: the host launches each call, else a graph does. Times are those of one call in a row of them.")
       .def_prop_ro("algorithm", &PlanPrediction::algorithm, "with its arguments")
+      .def_prop_ro("is_launch", &PlanPrediction::is_launch, "as GPUs perform it, in slices, for one size")
       .def_prop_ro(
           "media",
           [](const PlanPrediction& it) {
@@ -157,6 +177,10 @@ void bind_simulation(nb::module_& module) {
           "bytes", [](const MachineSimulation& made) { return static_cast<size_t>(made.run.bytes); }, "of the message")
       .def_prop_ro(
           "seconds", [](const MachineSimulation& made) { return made.run.seconds; }, "from call to return")
+      .def_ro("launch", &MachineSimulation::launch, "what GPUs launch, in words; empty: the plan was simulated once")
+      .def_ro("why_no_launch", &MachineSimulation::why_no_launch, "why the plan was simulated once; empty: it was not")
+      .def_ro("seconds_in_a_row", &MachineSimulation::seconds_in_a_row,
+              "one call of several that follow each other in a graph, as benchmarks measure it; 0 without a launch")
       .def_prop_ro(
           "bound_seconds", [](const MachineSimulation& made) { return bound_of(made.machine, made.run).seconds; },
           "of the busiest link, if it were never idle")

@@ -21,8 +21,8 @@ const DlExchange* exchange_of(PyTypeObject* type) {
   return exchange != nullptr && exchange->major == kDlOldestVersioned ? exchange : nullptr;
 }
 
-// Of torch's tensors and parameters: two types, or one more where a program has a subclass of its own. The one of the
-// last call is nearly always that of the next. Under the interpreter's lock.
+// The types of torch's tensors and parameters: two, or one more where a program has a subclass of its own. The one of
+// the last call is nearly always that of the next. Under the interpreter's lock.
 const DlExchange* exchange_of_torch(nb::handle object) {
   static PyTypeObject* last = nullptr;  // held, so that no other type takes its address
   static const DlExchange* exchange = nullptr;

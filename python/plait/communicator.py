@@ -42,7 +42,7 @@ class Communicator:
     returns when the result is there; short ones take less time so, since they need no launch.
 
     Elements may lie in any order and with gaps. all_reduce, reduce and broadcast take an array without gaps as it lies,
-    in Fortran's order or with channels last, say: that order is a part of the call, so that ranks with another one get
+    in Fortran's order or with channels last, say. The order is a part of the call, so ranks with another one get
     Mismatch. All others take elements in C's order. What lies otherwise is copied, before or after the call.
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
@@ -57,7 +57,7 @@ class Communicator:
     each rank gets the error, and every later call raises it again.
 
     A communicator is a context manager that closes itself. An error that leaves its block aborts it before, so that no
-    other rank waits for this one: the others get PeerFailed with the words of the error. sys.exit() without a failure
+    other rank waits for this one. The others get PeerFailed with the words of the error. sys.exit() without a failure
     and the end of a generator are no errors. Whatever ended the block goes on as it was.
     """
 

@@ -59,11 +59,19 @@ const Algorithm& own_block_algorithm(Collective collective) {
   fail(ErrorCode::kInternal, "no algorithm for ", plait::name(collective), " keeps to own blocks");
 }
 
+const Algorithm* algorithm_named(std::string_view name) {
+  const auto found = std::ranges::find(algorithms(), name, &Algorithm::name);
+  return found == algorithms().end() ? nullptr : &*found;
+}
+
 const Algorithm& find_algorithm(std::string_view name, Collective collective) {
+  const Algorithm* found = algorithm_named(name);
   for (const Algorithm& algorithm : algorithms()) {
-    if (!same_name(algorithm.name, name)) continue;
-    if (serves(algorithm, collective)) return algorithm;
-    fail(ErrorCode::kInvalidArgument, "algorithm ", algorithm.name, " does not serve ", plait::name(collective),
+    if (found == nullptr && same_name(algorithm.name, name)) found = &algorithm;
+  }
+  if (found != nullptr) {
+    if (serves(*found, collective)) return *found;
+    fail(ErrorCode::kInvalidArgument, "algorithm ", found->name, " does not serve ", plait::name(collective),
          "; use one of: ", listed(names_for(collective)));
   }
   const std::vector<std::string_view> names = names_for(collective);

@@ -13,7 +13,7 @@
 
 namespace plait {
 
-// What joins the devices of two ranks, alike in both directions: a link of their own or, where they have none, their
+// A link between the devices of two ranks, alike in both directions. It is their own or, where they have none, their
 // share of a path that several pairs use.
 struct DeviceLink {
   int a = 0, b = 0;  // ranks, a < b
@@ -116,6 +116,8 @@ struct Algorithm {
   bool keeps_to_own_blocks = false;
 };
 
+// The algorithm of exactly that name; null where there is none.
+const Algorithm* algorithm_named(std::string_view name);
 // All algorithms in alphabetical order. Each has a file in this folder.
 const std::vector<Algorithm>& algorithms();
 bool serves(const Algorithm& algorithm, Collective collective);

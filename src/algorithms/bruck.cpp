@@ -92,7 +92,7 @@ class Bruck {
     }
     for (int distance = 1; distance < ranks_; distance *= 2) {
       std::vector<std::vector<Arrival>> arrivals;
-      for (int rank = 0; rank < ranks_; ++rank) arrivals.push_back(offer(after(rank, distance), rank, distance));
+      for (int rank = 0; rank < ranks_; ++rank) arrivals.push_back(expose(after(rank, distance), rank, distance));
       for (int rank = 0; rank < ranks_; ++rank) {
         for (const Arrival& arrival : arrivals[rank]) carrier_.await(arrival);
         keep(rank, distance, arrivals[rank]);
@@ -104,18 +104,18 @@ class Bruck {
   // Whether a block needs a place because it is to be passed on. Blocks that come in the last step are not.
   bool passes_on(int distance) const { return distance < last_distance(); }
 
-  // `from` offers, or stores, what it has to `to`: one arrival for each part of the new blocks.
-  std::vector<Arrival> offer(int from, int to, int distance) {
+  // `from` exposes, or puts, what it has to `to`: one arrival for each part of the new blocks.
+  std::vector<Arrival> expose(int from, int to, int distance) {
     std::vector<Arrival> arrivals;
     for (const Span& part : parts_of(to, new_blocks(distance))) {
       const Place source = slot_after(blocks_[from], part.first - distance);
       const ChunkRange range = chunks(to, part);
       if (carrier_.together(from, to) && by_store_) {
         const Place landing = slot_after(blocks_[to], part.first);
-        arrivals.push_back(carrier_.push(queues_[from], {source}, {}, queues_[to], landing, range));
+        arrivals.push_back(carrier_.put(queues_[from], {source}, {}, queues_[to], landing, range));
       } else {
         const Place landing = passes_on(distance) ? slot_after(blocks_[to], part.first) : output_of(to);
-        arrivals.push_back(carrier_.offer(queues_[from], source, queues_[to], range, landing));
+        arrivals.push_back(carrier_.expose(queues_[from], source, queues_[to], range, landing));
       }
     }
     return arrivals;
@@ -158,7 +158,7 @@ class Bruck {
     for (const Span& part : parts_of(rank, all, borders_of(rank))) {
       const Place place = slot_after(landing, part.first - distance);
       arrivals[to].push_back(
-          carrier_.push(queues_[rank], sources(rank, part), {}, queues_[to], place, chunks(rank, part)));
+          carrier_.put(queues_[rank], sources(rank, part), {}, queues_[to], place, chunks(rank, part)));
       news[to].push_back({{part.first - distance, part.count}, place});
     }
   }

@@ -169,8 +169,8 @@ Plan flat_reduce_by_store(const AlgorithmArguments& arguments) {
   return it.builder.finish();
 }
 
-// Every rank but the root gets a part of its own from the root and shares it with the others (BLK-03: p-1 trees of
-// depth two; on four ranks M/3 over every link, instead of M/2 with two rings).
+// Every rank but the root gets a part of its own from the root and shares it with the others. These are p-1 trees of
+// depth two (BLK-03). On four ranks every link carries M/3, where two rings would need M/2.
 //
 //     root --0--> r1 --0--> r2, r3      root --1--> r2 --1--> r1, r3      root --2--> r3 --2--> r1, r2
 //

@@ -31,7 +31,7 @@ int ranks_joined(const AlgorithmArguments& arguments, const Level& level, int be
   return parts.empty() || !is_even(arguments, level.reach) ? 0 : static_cast<int>(parts[0].size());
 }
 
-// Of the levels that join nodes. None where a level joins a part of a node with others.
+// The digits of the levels that join nodes. None where a level joins a part of a node with others.
 std::vector<NodeDigit> digits_of_levels(const AlgorithmArguments& arguments, const std::vector<Level>& levels,
                                         int nodes) {
   const int each = arguments.ranks / nodes;

@@ -18,9 +18,9 @@ FoldedPlan make_folded(const Algorithm& algorithm, AlgorithmArguments arguments,
 PlanReport prove_folded(const Algorithm& algorithm, AlgorithmArguments arguments, const FoldedPlan& folded);
 
 // Guesses, the most promising first, for ranks that are spread evenly over `nodes` nodes in racks of `rack_nodes`; 0:
-// without racks. A level that joins nodes by a ring or an exchange looks alike if all of them move on by one; one that
-// halves or doubles if pairs of them, pairs of pairs, … change places; a tree and leaders do not look alike. Where such
-// a level goes beyond racks, these move as a whole. Whether a guess is right, the fold finds out.
+// without racks. A level that joins nodes by a ring or an exchange looks alike if all of them move on by one. One that
+// halves or doubles looks alike if pairs of them, pairs of pairs, … change places. A tree and leaders do not look
+// alike. Where such a level goes beyond racks, these move as a whole. Whether a guess is right, the fold finds out.
 std::vector<std::vector<NodeDigit>> likely_shifts(const AlgorithmArguments& arguments, int nodes, int rack_nodes);
 
 }  // namespace plait

@@ -60,7 +60,8 @@ std::vector<Level> with_top(std::vector<Level> levels, std::string_view algorith
   return levels;
 }
 
-// What three_stage makes. It goes by the groups, and so does not see the nodes of ranks without groups.
+// Whether three_stage makes the same plan. It goes by the groups, and so does not see the nodes of ranks without
+// groups.
 bool is_three_stage(const std::vector<Level>& levels, const AlgorithmArguments& machine) {
   return levels.size() == 2 && levels[0].leaders == 1 &&
          ranks_within(machine, levels[0].reach) == groups_or_nodes(machine);

@@ -25,8 +25,8 @@ namespace {
 //     r0 -- 20% --> host memory ------> r1     host: r0 stores next to itself, and r1 reads there (TEM-05)
 //     r0 -- 10% --> r2 ---------------> r1     relay: r2 stores on what r0 stores in its scratch
 //
-// What a message is depends on the collective. Each share goes through all of it by its path, in queues of its own, so
-// that no path waits for another before the end (TEM-06):
+// The collective says what a message is. Each share goes through all of it by its path, in queues of its own, so that
+// no path waits for another before the end (TEM-06):
 //
 //   broadcast, reduce                         a chain of all ranks, from the root or to it
 //   scatter, gather                           the root and each other rank
@@ -211,8 +211,8 @@ class AlongPaths {
         if (i + 1 == chain.size()) {
           builder_.reduce(queues[rank], kept, sources, range.first, range.count);
         } else {
-          arrival = carrier.push(queues[rank], sources, kept, queues[chain[i + 1]],
-                                 slot_after(landings[i], part * lane.share), range);
+          arrival = carrier.put(queues[rank], sources, kept, queues[chain[i + 1]],
+                                slot_after(landings[i], part * lane.share), range);
         }
       }
     }

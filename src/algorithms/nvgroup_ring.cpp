@@ -15,9 +15,9 @@ Algorithm nvgroup_ring();
 namespace {
 
 // This is no composition of levels, as `hierarchical` makes them. There a level below ends with ranks that have sums,
-// and the level above begins with them. Here the host of a leader drives both: it receives for the ring, asks the group
-// for its part of one chunk while others travel, and sends on what the group has not yet stored. The ring's data lies
-// in host memory, and every member moves a slice of it over its own link.
+// and the level above begins with them. Here the host of a leader drives both. It receives for the ring, and asks the
+// group for its part of one chunk while other chunks travel. It passes on chunks before the group has stored them. The
+// ring's data lies in host memory, and every member moves a slice of it over its own link.
 //
 // G groups pass chunks of M/G round a ring of their leaders, through host memory next to them. Within a group every
 // rank owns a slice of each chunk. It loads the slice from all members and stores it itself (NVG-42), over its own link
@@ -229,8 +229,8 @@ void NvGroupRing::await_group(Group& group, int part) {
 void NvGroupRing::pass_on(int step, int part, const std::vector<Place>& sources, int chunk_offset) {
   for (int g = 0; g < count(); ++g) {
     Group& next = groups_[(g + 1) % count()];
-    next.arrivals[part] = carrier_.push(groups_[g].cpu, {sources[g]}, {}, next.cpu, landing(next, step, part),
-                                        range(g + chunk_offset, part));
+    next.arrivals[part] = carrier_.put(groups_[g].cpu, {sources[g]}, {}, next.cpu, landing(next, step, part),
+                                       range(g + chunk_offset, part));
   }
 }
 

@@ -73,7 +73,7 @@ class AlongTrees {
   }
 
  private:
-  // What a tree has of its own: queues, and messages that wait for those of no other tree.
+  // A tree has these of its own: queues, and messages that wait for those of no other tree.
   struct Shape {
     TreeShape up, down;
     Carrier* carrier_up = nullptr;

@@ -88,8 +88,9 @@ class SpecReader {
   }
 
   void read_name(std::string_view name) {
+    const bool is_exact = algorithm_named(name) != nullptr;
     for (const OldName& it : kOldNames) {
-      if (same_name(name, it.name)) old_ = &it;
+      if (!is_exact && same_name(name, it.name)) old_ = &it;
     }
     algorithm_ = &find_algorithm(old_ != nullptr ? old_->algorithm : name, collective_);
     spec_.name = algorithm_->name;

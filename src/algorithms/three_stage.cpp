@@ -23,10 +23,10 @@ namespace {
 // group's sum is stored only to be loaded again. The message goes in `parts` parts of one chunk a group. Up to three
 // parts are under way on queues of their own, so that each stage has something to do (TEM-14).
 //
-// With shares, such as direct: 75, host: 25, a part of the message goes through host memory in stages 1 and 3, where
-// members and leaders of one socket store next to themselves what the other side reads there (TEM-16). host: 1 is the
-// other channel alone (TEM-15). Stage 2 goes directly. The tuner tries shares in hierarchical only, where every member
-// leads: it is faster by the same paths.
+// With shares, such as direct: 75, host: 25, a part of the message goes through host memory in stages 1 and 3. There
+// members and leaders of one socket store next to themselves, and the other side reads (TEM-16). host: 1 is the other
+// channel alone (TEM-15). Stage 2 goes directly. The tuner tries shares in hierarchical only, where every member leads:
+// it is faster by the same paths.
 //
 // Steps on one node: 2(L-1) for each round of parts, with L groups; and 2 more if groups have members besides the
 //   leader.

@@ -129,7 +129,7 @@ class TwoPhases {
       if (!exchanges()) return;
       const int other = star.other->tree.root();
       const Place landing = builder_.take_scratch(other, 1);
-      star.other->from_other.push_back(star.carrier_across->push(
+      star.other->from_other.push_back(star.carrier_across->put(
           up, {slot_after(star.sum, part)}, {}, star.down.queue(part, other), landing, star.up.range(part)));
     };
     reduce_along(builder_, *star.carrier_up, star.tree, star.up, all_inputs(arguments_.ranks),

@@ -19,13 +19,13 @@ struct AgreedTopology {
 
 // Reads what this rank sees of its host.
 using ViewReader = std::function<HostView()>;
-// What there is to see, but for GPUs where nobody wants them, of the host on which ranks share memory with this one.
+// Looks at the host on which ranks share memory with this one, but not at its GPUs where nobody wants them.
 HostView live_view(const HostIdentity& host, bool with_gpus);
 
-// What all ranks take their machine to be: PLAIT_TOPOLOGY's, which has to be the same on all of them, or else what they
-// see. Where that differs, as between containers that were given other GPUs or between hosts, it is all of it, merged
-// in the order of the ranks. Collective over the ranks of `bootstrap`, in one exchange where all see the same. Throws
-// on all ranks alike, also where views do not fit together, and kMismatch.
+// Agrees on the machine of all ranks. It is PLAIT_TOPOLOGY's, which has to be the same on all of them, or else the one
+// that they see. Views differ between hosts, and between containers that were given other GPUs; then they are merged in
+// the order of the ranks. Collective over the ranks of `bootstrap`, in one exchange where all see the same. Throws on
+// all ranks alike, also where views do not fit together, and kMismatch.
 AgreedTopology agree_on_topology(Bootstrap& bootstrap, const Settings& settings, const ViewReader& read_view);
 // The same for ranks of this process.
 AgreedTopology topology_in_process(int ranks, const Settings& settings, bool with_gpus);

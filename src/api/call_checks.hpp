@@ -1,5 +1,5 @@
-// What every call must fulfil, whoever performs it. All checks throw kInvalidArgument, which names the rank that calls.
-// They are in a header since every call makes them.
+// Checks that every call must pass, whoever performs it. All checks throw kInvalidArgument, which names the rank that
+// calls. They are in a header since every call makes them.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ inline void check_elements(const Call& call, int rank, const void* input, const 
   check_one(has_output(call, rank), "output", output);
 }
 
-// Of a pre-multiplied sum.
+// Checks the scalar of a pre-multiplied sum.
 inline void check_scalar(const Call& call, int rank, const Scalar& scalar) {
   if (!reduces(call.collective) || call.op != ReduceOp::kSum) {
     refuse_call(rank, call, "only inputs of a sum are multiplied by a scalar");

@@ -6,8 +6,8 @@
 namespace plait {
 namespace {
 
-// Assumed, until they are measured: a copy engine over 16 lanes of PCIe 4.0; the start of a copy, with the counter that
-// tells of it; and what the proxy needs for a chunk beside the call on host memory.
+// These figures are assumed until they are measured. They are a copy engine's bandwidth over 16 lanes of PCIe 4.0, the
+// start of a copy, and the proxy's time for a chunk.
 constexpr double kCopyBytesPerSecond = 25e9;
 constexpr double kCopySeconds = 8e-6;
 constexpr double kProxySeconds = 5e-6;

@@ -32,9 +32,9 @@ inline constexpr int kNoDevice = -1;
 
 // Collectives over ranks of one host or of several. All ranks make the same calls in the same order, each rank from one
 // thread at a time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements). Input and
-// output are either apart or exactly in place: equal, but input = output + rank * count for all_gather and gather, and
-// output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part like any other. Results are
-// equal bit for bit on all ranks and from run to run.
+// output are either apart or exactly in place. In place they are equal, but input = output + rank * count for
+// all_gather and gather, and output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part like
+// any other. Results are equal bit for bit on all ranks and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
 // ranks, and every later call throws the same again.
@@ -92,8 +92,8 @@ class Communicator {
 
   // The same with blocks of unequal sizes, on host memory. Counts may be 0. Displacements are elements from the start
   // of the buffer to a block; without them, each block follows the one before it. Blocks of an output do not overlap.
-  // In place: the own block lies where it does in the other buffer; of all_to_all_v, both buffers are equal, with equal
-  // counts and displacements, and the input is copied first. kMismatch, on all ranks, if ranks count differently.
+  // In place, the own block lies where it does in the other buffer. The buffers of all_to_all_v are then equal, with
+  // equal counts and displacements, and the input is copied first. kMismatch, on all ranks, if ranks count differently.
 
   // Rank r gives counts[r] elements; every rank gets all, block r from rank r. All ranks give the same counts.
   void all_gather_v(const void* input, void* output, const BlockCounts& counts, DataType type);
@@ -142,7 +142,7 @@ class Communicator {
   // thread may call it, one at a time. A scalar on the GPU is read when the call runs.
   //
   // With kBlockingStream in the place of a stream, on all ranks, the call runs after all earlier calls of this
-  // communicator, and returns when the result is there; it throws what went wrong. The input must be there when it is
+  // communicator. It returns when the result is there, and throws what went wrong. The input must be there when it is
   // called. Short calls are performed by a persistent kernel (docs/gpu/blocking_calls.md).
   void enqueue(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar = nullptr);
   // exchange() on memory of this rank's GPU, as enqueue(), with ranks of one host. With several streams, it begins when

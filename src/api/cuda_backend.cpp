@@ -13,6 +13,7 @@
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/driver/driver.hpp"
+#include "runtime/cuda/lowering/launch_limits.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "runtime/cuda/staging/cuda_staging.hpp"
 #include "tuner/tuner.hpp"
@@ -40,15 +41,6 @@ std::chrono::nanoseconds longer_wait(size_t bytes) {
 std::optional<LaunchShape> launch_of(const Settings& settings) {
   if (settings.launch.empty()) return std::nullopt;
   return parse_launch_shape(settings.launch);
-}
-
-// The elements of each block that do not take the host path: the first ones, up to where pieces of the rest are
-// aligned.
-size_t elements_over_links(const Call& call, const LaunchShape& launch) {
-  if (launch.host.channels == 0) return call.count;
-  const auto most = static_cast<size_t>(static_cast<double>(call.count) * (1 - launch.host.share));
-  const size_t granule = std::max<size_t>(1, kChunkAlignment / size_of(call.type));
-  return most / granule * granule;
 }
 
 int persistent_ctas_of(const Settings& settings) {

@@ -46,11 +46,11 @@ class DeviceBackend {
   // A blocking call (Call::is_blocking): after all earlier calls, and returns when its result is there. Where nothing
   // better is to be had it is launched.
   virtual void run(const Call& call, const void* input, void* output, const Scalar* scalar);
-  // The stream on which it is launched then. What the program does on CUDA's default streams should not wait for it:
-  // a rank that shares the GPU and this process would not come to its own call.
+  // The stream on which it is launched then. Work on CUDA's default streams should not wait for it: a rank that shares
+  // the GPU and this process would not come to its own call.
   virtual void* stream_of_blocking_calls() = 0;
   virtual Tuner& tuner() = 0;
-  // What a plan must keep to that the caller gives, and whether it runs on host memory.
+  // The limits of a plan that the caller gives, and whether it runs on host memory.
   virtual PlanLimits plan_limits(const Settings& settings) const = 0;
   virtual bool runs_plans_on_host() const { return false; }
   // See Communicator::give().

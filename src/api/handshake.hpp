@@ -1,4 +1,4 @@
-// What the ranks of a new communicator tell each other before they share memory.
+// The ranks of a new communicator tell each other this before they share memory.
 #pragma once
 
 #include <sched.h>

@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// As many as the settings say, with the ranks of `of`, without GPUs. Collective, before `of` has a GPU. Throws as
-// Communicator::create().
+// Makes as many lanes as the settings say, with the ranks of `of`, without GPUs. Collective, before `of` has a GPU.
+// Throws as Communicator::create().
 std::vector<Communicator> make_lanes(Communicator& of);
 
 // Does a step on every rank; if it throws on one, this throws on all, with the rank that it failed on. Collective.

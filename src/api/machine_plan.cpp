@@ -11,6 +11,7 @@
 #include "plan/conditions.hpp"
 #include "plan/fold.hpp"
 #include "plan/one_node.hpp"
+#include "plan/shape.hpp"
 #include "tuner/explain.hpp"
 
 namespace plait {
@@ -112,7 +113,8 @@ class OnGpus {
     if (spans_nodes(plan.plan())) return "messages between nodes";
     if (plan.plan().rank_count() > kMostGpuRanks) return join("more than ", kMostGpuRanks, " ranks");
     PlanLimits limits = gpu_plan_limits();
-    // The model is told how much room a launch has. What rules choose has been tried, over up to that many ranks.
+    // The model is told how much room a launch has. Plans that rules choose have been tried, over up to that many
+    // ranks.
     if (choice.is_measured || choice.is_forced)
       limits.operations = limits.places = limits.signals = PlanLimits().places;
     const auto excess = limits.excess(plan);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "algorithms/folding.hpp"
+#include "api/chosen_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
@@ -127,35 +128,88 @@ bool is_proved(const MachineChoice& chosen, const FoldedPlan& folded, ProofEffor
   return true;
 }
 
-MachineSimulation run(MachineChoice chosen, const FoldedChoice& folded, size_t message_bytes) {
+// Runs a program that is compiled. What the plan is and how it was made is left to be said.
+MachineSimulation run(MachineChoice chosen, SimulatorProgram program, FlagPlace flags, size_t bytes,
+                      bool with_stretches) {
+  const RankMachine& machine = chosen.tuner->machine();
+  const auto message_bytes = static_cast<double>(bytes);
+  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags, message_bytes);
+  SimulatedRun run = simulate(program, simulated, message_bytes, with_stretches);
+  CriticalPath path = critical_path(program, simulated, run);
+  return {std::move(chosen), std::move(program), std::move(simulated), std::move(run), std::move(path)};
+}
+
+size_t moved_bytes(Collective collective, size_t message_bytes) {
+  return collective == Collective::kBarrier ? 0 : message_bytes;
+}
+
+MachineSimulation run_folded(MachineChoice chosen, const FoldedChoice& folded, size_t message_bytes) {
   const RankMachine& machine = chosen.tuner->machine();
   const Plan& plan = folded.plan.plan;
   Routes routes(machine.topology, machine.placement);
   SimulatorProgram program = compile(folded.plan, folded.symmetry, routes);
-  const size_t bytes = plan.collective == Collective::kBarrier ? 0 : message_bytes;
-  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen),
-                             static_cast<double>(bytes));
-  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes));
-  CriticalPath path = critical_path(program, simulated, run);
-  const PlanFold& fold = folded.plan.fold;
-  return {std::move(chosen), std::nullopt, plan.algorithm,     fold.operations(),    false,          "",
-          fold.shifts(),     "",           std::move(program), std::move(simulated), std::move(run), std::move(path)};
+  const FlagPlace flags = flags_of(chosen);
+  MachineSimulation made =
+      run(std::move(chosen), std::move(program), flags, moved_bytes(plan.collective, message_bytes), false);
+  made.algorithm = plan.algorithm;
+  made.operations = folded.plan.fold.operations();
+  made.shifts = folded.plan.fold.shifts();
+  return made;
 }
 
-MachineSimulation run(MachineChoice chosen, std::optional<Plan> plan, bool is_proved, size_t message_bytes) {
+MachineSimulation run_whole(MachineChoice chosen, Plan plan, bool is_proved, size_t message_bytes) {
   const RankMachine& machine = chosen.tuner->machine();
-  const std::string algorithm = plan->algorithm;
-  const size_t operations = operations_of(*plan);
+  const size_t operations = operations_of(plan), bytes = moved_bytes(plan.collective, message_bytes);
   Routes routes(machine.topology, machine.placement);
-  SimulatorProgram program = compile(*plan, check_form_of_any_size(*plan), routes);
-  const size_t bytes = plan->collective == Collective::kBarrier ? 0 : message_bytes;
-  if (operations > kMostKeptOperations) plan.reset();
-  SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(chosen),
-                             static_cast<double>(bytes));
-  SimulatedRun run = simulate(program, simulated, static_cast<double>(bytes), plan.has_value());
-  CriticalPath path = critical_path(program, simulated, run);
-  return {std::move(chosen),  std::move(plan),      algorithm,      operations,     is_proved, "", {}, "",
-          std::move(program), std::move(simulated), std::move(run), std::move(path)};
+  SimulatorProgram program = compile(plan, check_form_of_any_size(plan), routes);
+  const std::string algorithm = plan.algorithm;
+  std::optional<Plan> kept;
+  if (operations <= kMostKeptOperations) kept = std::move(plan);
+  plan = {};
+  const FlagPlace flags = flags_of(chosen);
+  MachineSimulation made = run(std::move(chosen), std::move(program), flags, bytes, kept.has_value());
+  made.plan = std::move(kept);
+  made.algorithm = algorithm;
+  made.operations = operations;
+  made.is_proved = is_proved;
+  return made;
+}
+
+// What a row of calls takes each, by simulating some.
+double seconds_in_a_row(const ChosenLaunch& launch, const RankMachine& machine, size_t bytes, Routes& routes) {
+  const SimulatorProgram program = compile_launch(launch.of(bytes, calls_in_a_row(bytes)), routes);
+  const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, launch.flags(),
+                                   static_cast<double>(bytes));
+  return seconds_between_calls(program, simulated, simulate(program, simulated, static_cast<double>(bytes)));
+}
+
+// The launch that GPUs perform; none where `why` says why there is none.
+std::optional<ChosenLaunch> find_launch(const MachineChoice& chosen, const MachinePlanRequest& request,
+                                        std::string& why) {
+  why = why_no_launches(chosen.tuner->machine());
+  if (why.empty() && moved_bytes(request.collective, request.bytes) == 0) why = "nothing is moved";
+  if (!why.empty()) return std::nullopt;
+  ChosenLaunch launch = launch_for(chosen, request);
+  if (launch.zero_copy != nullptr) return launch;
+  const auto excess = gpu_plan_limits().excess(*launch.plan);
+  if (!excess) return launch;
+  why = join("the plan needs more than a launch has (", *excess, ")");
+  return std::nullopt;
+}
+
+MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, size_t bytes) {
+  const RankMachine& machine = chosen.tuner->machine();
+  Routes routes(machine.topology, machine.placement);
+  const double in_a_row = seconds_in_a_row(launch, machine, bytes, routes);
+  MachineSimulation made =
+      run(std::move(chosen), compile_launch(launch.of(bytes), routes), launch.flags(), bytes, true);
+  made.plan = (launch.zero_copy ? launch.zero_copy : launch.plan)->plan();
+  made.algorithm = made.plan->algorithm;
+  made.operations = operations_of(*made.plan);
+  made.is_proved = true;
+  made.launch = launch.text();
+  made.seconds_in_a_row = in_a_row;
+  return made;
 }
 
 [[noreturn]] void refuse_whole(int ranks, const std::string& why) {
@@ -174,6 +228,11 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   const auto tell = [&](const std::string& what) {
     if (progress) progress(join(what, " ", chosen.choice.plan.text()));
   };
+  std::string why_no_launch;
+  if (const std::optional<ChosenLaunch> launch = find_launch(chosen, request, why_no_launch)) {
+    tell("simulating");
+    return run_launch(std::move(chosen), *launch, request.bytes);
+  }
   tell("making");
   std::string why_whole;
   const int ranks = chosen.tuner->machine().ranks();
@@ -184,9 +243,10 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
       const ProofEffort effort = must_prove ? ProofEffort::kAlways : ProofEffort::kIfShort;
       const bool was_proved = is_proved(chosen, alike->plan, effort, why_unproved);
       tell("simulating");
-      MachineSimulation made = run(std::move(chosen), *alike, request.bytes);
+      MachineSimulation made = run_folded(std::move(chosen), *alike, request.bytes);
       made.is_proved = was_proved;
       made.why_unproved = std::move(why_unproved);
+      made.why_no_launch = std::move(why_no_launch);
       return made;
     }
   }
@@ -195,8 +255,9 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   const bool is_proved = must_prove || is_soon_proved(plan);
   if (is_proved) plan = verify(std::move(plan)).plan();
   tell("simulating");
-  MachineSimulation made = run(std::move(chosen), std::move(plan), is_proved, request.bytes);
+  MachineSimulation made = run_whole(std::move(chosen), std::move(plan), is_proved, request.bytes);
   made.why_whole = std::move(why_whole);
+  made.why_no_launch = std::move(why_no_launch);
   return made;
 }
 
@@ -215,10 +276,21 @@ MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPl
       std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus), {}, true};
   chosen.choice.plan.algorithm = plan.plan().algorithm;
   chosen.choice.plan.reason = "the plan was given";
-  return run(std::move(chosen), plan.plan(), true, message_bytes);
+  MachineSimulation made = run_whole(std::move(chosen), plan.plan(), true, message_bytes);
+  made.why_no_launch = "the plan was given";
+  return made;
 }
 
-std::string MachineSimulation::describe() const { return describe_run(program, machine, run, path, topology()); }
+std::string MachineSimulation::describe_launch() const {
+  if (!ranks_on().gpus) return "";
+  if (launch.empty()) return join("launch   one run of the plan, not in slices: ", why_no_launch, "\n");
+  return join("launch   ", launch, "\nin a row ", seconds_text(seconds_in_a_row),
+              " a call, of several that follow each other in a graph\n");
+}
+
+std::string MachineSimulation::describe() const {
+  return describe_launch() + describe_run(program, machine, run, path, topology());
+}
 
 std::string MachineSimulation::describe_links() const { return describe_uses(program, machine, run, topology()); }
 

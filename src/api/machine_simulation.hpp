@@ -15,24 +15,32 @@ namespace plait {
 
 struct MachineSimulation {
   MachineChoice chosen;
-  // What runs. Nothing where it is so large that it was let go once it was compiled.
-  std::optional<Plan> plan;
-  std::string algorithm;
-  size_t operations = 0;
-  bool is_proved = false;    // else its form was checked, which is what a plan's cost by the model rests on as well
-  std::string why_unproved;  // why a proof by symmetry was tried and was not possible
-  // Where ranks that look alike were simulated once (plan/fold.hpp): the shifts. Program and run are those of the ranks
-  // that stand for all, `plan` is not there.
-  std::optional<NodeShifts> shifts;
-  std::string why_whole;  // why that was tried and was not possible
   SimulatorProgram program;
   SimulatedMachine machine;
   SimulatedRun run;
   CriticalPath path;
+  // What runs. Nothing where it is so large that it was let go once it was compiled.
+  std::optional<Plan> plan = {};
+  std::string algorithm = {};
+  size_t operations = 0;
+  bool is_proved = false;  // else its form was checked, which is what a plan's cost by the model rests on as well
+  std::string why_unproved = {};  // why a proof by symmetry was tried and was not possible
+  // Where ranks that look alike were simulated once (plan/fold.hpp): the shifts. Program and run are those of the ranks
+  // that stand for all, `plan` is not there.
+  std::optional<NodeShifts> shifts = {};
+  std::string why_whole = {};  // why that was tried and was not possible
+  // Of ranks on GPUs whose launch was simulated slice by slice: the launch in words, and what one call of several takes
+  // that follow each other in a graph, as benchmarks measure it.
+  std::string launch = {};
+  double seconds_in_a_row = 0;
+  // Of all others why not: they are simulated as one run of the plan.
+  std::string why_no_launch = {};
 
   const RankMachine& ranks_on() const { return chosen.tuner->machine(); }
   const Topology& topology() const { return ranks_on().topology; }
-  // A table of a few lines: time and bound, the critical path by cause, and the links that it is spent on.
+  // What GPUs launch, in a line or two; empty: ranks are on CPUs.
+  std::string describe_launch() const;
+  // The same, and a table: time and bound, the critical path by cause, and the links that it is spent on.
   std::string describe() const;
   // Each link that carries anything: bytes and time by direction.
   std::string describe_links() const;

@@ -3,12 +3,12 @@
 
 #include <array>
 
+#include "api/chosen_launch.hpp"
 #include "base/error.hpp"
 #include "model/simulator/simulation.hpp"
 #include "plan/form.hpp"
 
 namespace plait {
-
 PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags)
     : topology_(topology), flags_(flags) {
   if (request.algorithm.empty()) {
@@ -21,6 +21,20 @@ PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanReques
   algorithm_ = plan.algorithm;
   Routes routes(machine.topology, machine.placement);
   program_ = compile(plan, check_form_of_any_size(plan), routes);
+}
+
+PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
+                               const CallsInARow& calls)
+    : topology_(topology) {
+  const MachineChoice chosen = choose_for_machine(topology, request, {});
+  const ChosenLaunch launch = launch_for(chosen, request, shape, calls.have_ending);
+  const RankMachine& machine = chosen.tuner->machine();
+  topology_ = machine.topology;
+  algorithm_ = chosen.choice.plan.text();
+  flags_ = launch.flags();
+  Routes routes(machine.topology, machine.placement);
+  program_ = compile_launch(launch.of(request.bytes, calls_in_a_row(request.bytes), calls.have_pdl), routes);
+  program_.by_host = calls.by_host;
 }
 
 std::vector<LinkKind> PlanPrediction::media() const {
@@ -37,7 +51,9 @@ std::vector<LinkKind> PlanPrediction::media() const {
 }
 
 double PlanPrediction::seconds(const Costs& costs, double message_bytes) const {
-  return simulate(program_, SimulatedMachine(program_, topology_, costs, flags_, message_bytes), message_bytes).seconds;
+  const SimulatedMachine machine(program_, topology_, costs, flags_, message_bytes);
+  const SimulatedRun run = simulate(program_, machine, message_bytes);
+  return seconds_between_calls(program_, machine, run);
 }
 
 }  // namespace plait

@@ -10,16 +10,27 @@
 
 namespace plait {
 
+// How calls were launched that were timed.
+struct CallsInARow {
+  bool have_ending = true;  // the last slices go as the profile says
+  bool have_pdl = true;     // if they can
+  bool by_host = false;     // each is launched by the host; else a graph has them
+};
+
 // A plan that is compiled once, for runs with many costs and sizes.
 class PlanPrediction {
  public:
   // `request.algorithm` names the plan. Throws what choose_for_machine() does.
   PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags);
+  // The same for messages of `request.bytes` alone, as GPUs launch it: launch_for().
+  PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,
+                 const CallsInARow& calls);
 
   const std::string& algorithm() const { return algorithm_; }
+  bool is_launch() const { return program_.is_launch(); }
   // The kinds of links over which ranks tell each other: of those alone signals cost.
   std::vector<LinkKind> media() const;
-  // What simulate_on_machine() would say with these costs.
+  // The time that simulate_on_machine() would predict with these costs.
   double seconds(const Costs& costs, double message_bytes) const;
 
  private:

@@ -22,7 +22,7 @@
 
 namespace plait {
 
-// What a rank has for calls on host memory, to find out what the lanes will do.
+// The parts of a rank that calls on host memory use, to find out what the lanes will do.
 struct StagingHost {
   Tuner& tuner;
   const Hosts& hosts;

@@ -1,6 +1,6 @@
-// How two elements become one: the arithmetic of reductions, in one source for hosts and GPUs. It takes numbers, and
-// on hosts registers of them (runtime/host/simd.hpp). What takes registers is always inlined: files compiled for
-// AVX-512 use it, and the linker must not take their copy of a function for others.
+// How two elements become one: the arithmetic of reductions, in one source for hosts and GPUs. It takes numbers, and on
+// hosts registers of them (runtime/host/simd.hpp). Functions that take registers are always inlined: files compiled for
+// AVX-512 use them, and the linker must not take their copy for others.
 #pragma once
 
 #include <math.h>  // isnan() and signbit() without a namespace, which nvcc makes better code of
@@ -21,9 +21,8 @@ inline constexpr bool kHasFloats = std::is_floating_point_v<V>;
 template <Register V>
 inline constexpr bool kHasFloats<V> = std::is_floating_point_v<std::remove_cvref_t<decltype(V{}[0])>>;
 
-// Kinds of combining, which rows of the table name. One that is not the same for all its reductions has the reduction
-// as its member. kOrders: whether results depend on the sign of integers; if not, they come as unsigned ones, which
-// wrap.
+// Kinds of combining, which rows of the table name. A kind whose reductions differ has the reduction as its member.
+// kOrders says whether results depend on the sign of integers. If not, they come as unsigned ones, which wrap.
 
 struct Add {
   static constexpr bool kOrders = false;
@@ -41,7 +40,8 @@ struct Multiply {
   }
 };
 
-// Maximum and minimum, which share their code. Of floats those of IEEE 754-2019: NaN wins, and -0 is less than +0.
+// Maximum and minimum, which share their code. For floats they are those of IEEE 754-2019: NaN wins, and -0 is less
+// than +0.
 struct Extremum {
   static constexpr bool kOrders = true;
   ReduceOp op;

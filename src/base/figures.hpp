@@ -34,8 +34,8 @@ inline std::string seconds_text(double seconds) {
   return digits(seconds * 1e6) + " us";
 }
 
-// In the units that --bytes and nccl-tests take, where 64M is 64 MiB: "64 MiB", "1.5 KiB", "17 bytes". In three figures
-// or four.
+// Bytes in the units that --bytes and nccl-tests take, where 64M is 64 MiB: "64 MiB", "1.5 KiB", "17 bytes". They have
+// three figures or four.
 inline std::string bytes_text(double bytes, int figures = 4) {
   constexpr struct {
     double size;

@@ -6,9 +6,9 @@
 
 namespace plait {
 
-// The text with "\x1b" and the like in place of control characters, which could move the cursor or recolour the screen,
-// and of bytes that are no UTF-8, and "\u202e" and the like in place of characters that turn the direction of text.
-// Ends of lines and tabs stay.
+// Returns the text without what could move the cursor, recolour the screen or turn the direction of text. Control
+// characters, and bytes that are no UTF-8, become "\x1b" and the like; characters that turn text become "\u202e" and
+// the like. Ends of lines and tabs stay.
 std::string printable(std::string_view text);
 
 }  // namespace plait

@@ -17,7 +17,7 @@ uint64_t own_network_namespace();
 // every other host and virtual machine. Empty where the kernel does not say.
 std::string own_boot_id();
 
-// What the host is called, for messages.
+// The host's name, for messages.
 std::string own_host_name();
 
 }  // namespace plait

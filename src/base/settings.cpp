@@ -19,7 +19,7 @@ constexpr size_t kLeastScratchKib = 64;
 constexpr size_t kLeastStagingKib = 64;
 constexpr size_t kMostStagingKib = 1024 * 1024;
 constexpr int kMostStagingLanes = 8;
-// What a whole number may be, and how that is said.
+// The range of a whole number, and how messages call it.
 struct WholeRange {
   int least, most;
   const char* text;

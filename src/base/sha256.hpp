@@ -13,8 +13,8 @@ using Sha256Digest = std::array<uint8_t, 32>;
 
 Sha256Digest sha256(std::span<const std::byte> message);
 
-// Keys may have any length. One that is secret makes the digest a proof that its maker knows the key; one that is
-// public makes it a secret out of a message that is (HKDF-Extract, RFC 5869).
+// Keys may have any length. With a secret key the digest proves that its maker knows the key. With a public key and a
+// secret message the digest is a secret, too (HKDF-Extract, RFC 5869).
 Sha256Digest hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// What is timed: a call that every peer can make on this rank's buffers.
+// The call that is timed, which every peer can make on this rank's buffers.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@
 
 namespace plait {
 
-// Calls CUDA's function for it. What fails then was reported before, or is about a process that ends.
+// Calls CUDA's function for it. Its failure was reported before, or is about a process that ends.
 template <auto destroy>
 struct CudaDestroy {
   template <class Handle>

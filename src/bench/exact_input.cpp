@@ -150,7 +150,8 @@ std::vector<std::byte> expected(const Call& call, int ranks, int rank, int varia
     const int source = output ? call.root : rank;
     return pack(bytes, start, elements, [&](size_t i) { return payload(source, i, variant); });
   }
-  // A block of every rank. In the message of its rank it is block `rank` (all_to_all) or, of all ranks, its own.
+  // The output has a block of every rank. In that rank's message it is block `rank` for all_to_all, else the rank's own
+  // block.
   int source = static_cast<int>(start / call.count);
   size_t next_block = (static_cast<size_t>(source) + 1) * call.count;
   return pack(bytes, start, elements, [&](size_t i) {

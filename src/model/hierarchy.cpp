@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-// What a step's message of so many bytes gets, seconds for each byte. Memory may be narrower than links.
+// The time of a step for a message of so many bytes, seconds for each byte. Memory may be narrower than links.
 double seconds_per_byte(double step_bytes, const RingLayer& layer, const Costs& costs) {
   const RingCosts& ring = costs.rings.of(layer.medium);
   double per_byte = 1 / (layer.gbps * ring.efficiency * kBytesPerGb);

@@ -1,5 +1,5 @@
-// The time of a hierarchical ring all-reduce on a machine, by closed form (UEN-17, UEN-18), with what deep hierarchies
-// pay in reality: launches of each layer, and the bandwidth of small messages (UEN-41, UEN-52).
+// The time of a hierarchical ring all-reduce on a machine, by closed form (UEN-17, UEN-18). It includes what deep
+// hierarchies pay in reality: launches of each layer, and the bandwidth of small messages (UEN-41, UEN-52).
 #pragma once
 
 #include <span>

@@ -28,9 +28,9 @@ int64_t ordered_factorisations(int number, int64_t most);
 HierarchyRanking search_all_hierarchies(HierarchyModel& model, int ranks, double bytes, int keep);
 
 // The best of every divisor of the model's ranks. Each hierarchy is one of the best of fewer ranks with a layer more
-// (UEN-51): a new last layer, or a larger one in place of the last. The time of a hierarchy is that of all layers but
-// the last, which does not depend on the last, plus that of the last; so the best has the best below it, and `keep` of
-// each suffice to find the best `keep`.
+// (UEN-51): a new last layer, or a larger one in place of the last. The time of a hierarchy is the sum of two: that of
+// all layers but the last, which does not depend on the last, and that of the last. So the best has the best below it,
+// and `keep` of each suffice to find the best `keep`.
 std::map<int, HierarchyRanking> grow_hierarchies(HierarchyModel& model, double bytes, int keep);
 int64_t evaluations_of(const std::map<int, HierarchyRanking>& grown);
 

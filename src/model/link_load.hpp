@@ -1,11 +1,11 @@
 // The load of a plan on the links of a machine, and the bound that follows from it.
 //
-// Every crossing of the plan is laid over paths of the topology: a direct one if there is one, else through a host or
-// another GPU, whichever has more bandwidth, and through NICs between nodes. Several direct or net paths that are
-// equally good (NVSwitches, rails) carry equal parts. Data between ranks on CPU sockets is written to the memory of one
-// socket and read from there: it crosses the link to that memory, and the link between the sockets if they differ.
-// Caches, which spare small messages this way, are left out; so are memories of GPUs, engines and latency. Amounts are
-// in bytes per byte of the message, so one answer serves all sizes.
+// Every crossing of the plan is laid over paths of the topology. It takes a direct one if there is one, else the one
+// with more bandwidth through a host or another GPU. Between nodes it goes through NICs. Several direct or net paths
+// that are equally good (NVSwitches, rails) carry equal parts. Data between ranks on CPU sockets is written to the
+// memory of one socket and read from there. It crosses the link to that memory, and the link between the sockets if
+// they differ. Caches, which spare small messages this way, are left out; so are memories of GPUs, engines and latency.
+// Amounts are in bytes per byte of the message, so one answer serves all sizes.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ std::vector<Path> carrying_paths(const Topology& topology, const PathFinder& fin
 // if these are devices. Empty for one socket whose memory is no device.
 std::vector<Path> memory_paths(const Topology& topology, const PathFinder& finder, int from, int to);
 
-// Ranks whose GPUs NVLink joins across nodes are of one node in a plan, but they do not reach each other's host memory:
-// throws kInvalidArgument where what goes from `a` to `b` would take that.
+// Throws kInvalidArgument where data from `a` to `b` would go through host memory that one of them does not reach.
+// Ranks whose GPUs NVLink joins across nodes are of one node in a plan, but do not reach each other's host memory.
 void check_host_reach(const Plan& plan, const Routes& routes, const Endpoint& a, const Endpoint& b);
 
 // All data that goes from one device to another, or between ranks of one CPU socket through its memory.

@@ -162,7 +162,7 @@ class ShiftImage {
     for (size_t next = 0; next < known_.size(); ++next) follow_links_of(known_[next]);
   }
 
-  // Of a direction of a link that leaves a node.
+  // The image of a direction of a link that leaves a node.
   DirectedLink of(int index) const {
     const Link& link = topology_.links[static_cast<size_t>(index)];
     const int a = image_of(link.a), b = image_of(link.b);

@@ -16,7 +16,7 @@ namespace {
 
 Line after(double seconds, const Line& line) { return {seconds + line.start, line.per_byte}; }
 
-// Of ranks of equal amounts one stands for all.
+// One rank stands for all ranks of equal amounts.
 std::vector<MemoryBytes> memory_bytes(const Plan& plan, const PlanCounts& counts) {
   std::vector<MemoryBytes> bytes;
   if (plan.chunk_count() == 0) return bytes;

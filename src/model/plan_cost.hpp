@@ -25,10 +25,11 @@ class CostCurve {
 
 enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  // Simple, LL, LL128
 
-// What operations cost with the flags there.
+// The costs of operations with the flags there.
 StepCosts step_costs(const Costs& costs, FlagPlace flags);
 
-// What a rank reads and writes for each byte of the message, and how much of that by operations that combine.
+// The bytes that a rank reads and writes for each byte of the message, and those of them that combining operations
+// move.
 struct MemoryBytes {
   double all = 0, combined = 0;
 };

@@ -148,6 +148,10 @@ TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_
   return place;
 }
 
+bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank) {
+  return kernels.gpus.empty() || is_one_of(device_at(topology, device_of_rank[0]).model, kernels.gpus);
+}
+
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank) {
   const auto ranks = static_cast<int>(device_of_rank.size());
   return std::find(path.ranks.begin(), path.ranks.end(), ranks) != path.ranks.end() &&

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/kernel_costs.hpp"
 #include "model/line.hpp"
 #include "model/ring_costs.hpp"
 #include "plan/plan.hpp"
@@ -37,7 +38,8 @@ struct Costs {
   double cache_gbps = 0, cache_bytes = 0;
   double combine_share = 1;  // what bytes count there that an operation combines, over those that it copies; 1 or more
 
-  // What so many bytes take of a rank's memory, as a maximum of lines: those in its cache, and the others.
+  // The time that so many bytes take in a rank's memory, as a maximum of lines: one for those in its cache, one for the
+  // others.
   std::array<Line, 2> memory_lines() const;
   double memory_seconds(double bytes) const;
   // With the flag inside the data a step costs less and the message more.
@@ -48,6 +50,8 @@ struct Costs {
   Protocol ll, ll128;
   // For hierarchies by closed form; as far as a profile does not have them, as signal_seconds and link_efficiency say.
   RingTable rings;
+  // Of launches on GPUs, which are simulated slice by slice. None: their plans are simulated as those of ranks on CPUs.
+  std::optional<KernelCosts> kernels;
 };
 
 // The quantity of a call that a rule's limits bound, in bytes.
@@ -116,7 +120,7 @@ struct TunedPlace {
   bool operator==(const TunedPlace&) const = default;
 };
 
-// What was measured to be the fastest for messages of some sizes.
+// The choice that was measured to be the fastest for messages of some sizes.
 struct TunedRule {
   size_t from = 0, to = 0;              // bytes of the message, both included
   std::string choice;                   // an algorithm's spec, also of a zero-copy plan
@@ -198,6 +202,9 @@ const MeasuredTimes* times_for(const Profile& profile, Collective collective, co
 
 // The place of ranks on these devices.
 TunedPlace tuned_place(const Topology& topology, const std::vector<int>& device_of_rank);
+
+// Whether costs of kernels hold for these GPUs.
+bool suits(const KernelCosts& kernels, const Topology& topology, const std::vector<int>& device_of_rank);
 
 // Whether the host path was measured to help these ranks.
 bool suits(const HostPathProfile& path, const Topology& topology, const std::vector<int>& device_of_rank);

@@ -1,5 +1,6 @@
 // The format of profiles/*.json.
 #include <cmath>
+#include <set>
 
 #include "algorithms/spec.hpp"
 #include "base/error.hpp"
@@ -196,9 +197,78 @@ RingTable read_rings(const JsonValue& object, const Costs& costs) {
   return rings;
 }
 
+std::string read_source(const JsonValue& object) {
+  object.allow_only({"machine", "date", "command", "commit", "notes"});
+  std::string text = join(object.at("machine").as_name(), "; ", object.at("date").as_name(), ", commit ",
+                          object.at("commit").as_name(), ": ", object.at("command").as_name());
+  if (const auto notes = object.find("notes")) text += join("; ", notes->as_name());
+  return text;
+}
+
+struct KernelMember {
+  const char* name;
+  double KernelCosts::* value;
+};
+constexpr KernelMember kKernelTimes[] = {
+    {"call_us", &KernelCosts::call_seconds},
+    {"pdl_us", &KernelCosts::pdl_seconds},
+    {"stagger_us", &KernelCosts::stagger_seconds},
+    {"launched_us", &KernelCosts::launched_seconds},
+    {"host_us", &KernelCosts::host_seconds},
+    {"operation_us", &KernelCosts::operation_seconds},
+    {"fence_us", &KernelCosts::fence_seconds},
+    {"signal_us", &KernelCosts::signal_seconds},
+    {"local_signal_us", &KernelCosts::local_signal_seconds},
+    {"wait_us", &KernelCosts::wait_seconds},
+    {"ll_words_us", &KernelCosts::ll_words_seconds},
+    {"ll128_words_us", &KernelCosts::ll128_words_seconds},
+    {"ll_signal_us", &KernelCosts::ll_signal_seconds},
+    {"ll128_signal_us", &KernelCosts::ll128_signal_seconds},
+    {"host_fence_us", &KernelCosts::host_fence_seconds},
+    {"host_signal_us", &KernelCosts::host_signal_seconds},
+    {"barrier_us", &KernelCosts::barrier_seconds},
+    {"barrier_signal_us", &KernelCosts::barrier_signal_seconds},
+    {"copy_us", &KernelCosts::copy_seconds},
+};
+constexpr KernelMember kKernelRates[] = {
+    {"request_share", &KernelCosts::request_share},
+    {"cta_gbps", &KernelCosts::cta_gbps},
+    {"memory_gbps", &KernelCosts::memory_gbps},
+    {"cache_gbps", &KernelCosts::cache_gbps},
+};
+constexpr KernelMember kKernelEfficiencies[] = {
+    {"store_efficiency", &KernelCosts::store_efficiency}, {"spread_efficiency", &KernelCosts::spread_efficiency},
+    {"load_efficiency", &KernelCosts::load_efficiency},   {"copy_efficiency", &KernelCosts::copy_efficiency},
+    {"host_efficiency", &KernelCosts::host_efficiency},
+};
+
+KernelCosts read_kernel_costs(const JsonValue& object) {
+  std::set<std::string_view> known = {"source", "gpus", "half_bytes", "cache_bytes", "combine_share"};
+  if (const auto source = object.find("source")) read_source(*source);  // for people
+  KernelCosts costs;
+  if (const auto gpus = object.find("gpus")) costs.gpus = read_texts(*gpus);
+  const auto read = [&](const auto& members, double unit, const auto& number_of) {
+    for (const KernelMember& it : members) {
+      known.insert(it.name);
+      costs.*it.value = number_of(object, it.name, costs.*it.value / unit) * unit;
+    }
+  };
+  read(kKernelTimes, kMicro, number_or);
+  read(kKernelRates, 1, number_or);
+  read(kKernelEfficiencies, 1, read_share);
+  for (size_t i = 0; i < object.size(); ++i) {
+    if (!known.contains(object.key(i))) object.fail_expected(join("costs of kernels, not \"", object.key(i), "\""));
+  }
+  if (const auto bytes = object.find("half_bytes")) costs.half_bytes = static_cast<double>(read_bytes(*bytes));
+  if (const auto bytes = object.find("cache_bytes")) costs.cache_bytes = static_cast<double>(read_bytes(*bytes));
+  costs.combine_share = number_or(object, "combine_share", 1);
+  if (costs.combine_share < 1) object.at("combine_share").fail_expected("a number from 1 on");
+  return costs;
+}
+
 Costs read_costs(const JsonValue& object) {
   object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "half_bytes",
-                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "LL", "LL128", "rings"});
+                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "LL", "LL128", "rings", "kernels"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;
@@ -214,15 +284,8 @@ Costs read_costs(const JsonValue& object) {
   costs.ll = read_protocol(object, "LL");
   costs.ll128 = read_protocol(object, "LL128");
   costs.rings = read_rings(object, costs);
+  if (const auto kernels = object.find("kernels")) costs.kernels = read_kernel_costs(*kernels);
   return costs;
-}
-
-std::string read_source(const JsonValue& object) {
-  object.allow_only({"machine", "date", "command", "commit", "notes"});
-  std::string text = join(object.at("machine").as_name(), "; ", object.at("date").as_name(), ", commit ",
-                          object.at("commit").as_name(), ": ", object.at("command").as_name());
-  if (const auto notes = object.find("notes")) text += join("; ", notes->as_name());
-  return text;
 }
 
 // {"flat(store)": [[64, 1.8], ["1K", 1.9]]}: microseconds by size.

@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// The narrowest kind of link that a ring crosses; or kMixed: the ring passes several GPUs of each of several nodes, so
-// that most of its steps stay in a node and some cross the network.
+// The narrowest kind of link that a ring crosses. kMixed: the ring passes several GPUs of each of several nodes, so
+// most of its steps stay in a node and some cross the network.
 enum class RingMedium : uint8_t {};
 inline constexpr auto kMixed = static_cast<RingMedium>(kLinkKindCount);
 inline constexpr int kRingMediumCount = kLinkKindCount + 1;
@@ -18,8 +18,8 @@ inline const char* name(RingMedium medium) {
   return medium == kMixed ? "mixed" : name(static_cast<LinkKind>(static_cast<uint8_t>(medium)));
 }
 
-// A step moves x bytes in step_seconds + (x + half_bytes) / (efficiency B), where B is the stated bandwidth: a message
-// of half_bytes gets half of what a long one gets (UEN-42, UEN-52).
+// A step moves x bytes in step_seconds + (x + half_bytes) / (efficiency B), where B is the stated bandwidth. So a
+// message of half_bytes gets half of what a long one gets (UEN-42, UEN-52).
 struct RingCosts {
   double step_seconds = 0;   // alpha: start-up of a message
   double efficiency = 1;     // the share of the stated bandwidth that a long message gets

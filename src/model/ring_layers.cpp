@@ -101,7 +101,7 @@ RingLayer RingLayers::find(int stride, int length) {
 
 RingLayer RingLayers::inside_node(int stride, int length) {
   RingLayer layer = anywhere(stride, length, in_node_);
-  // A link for each pair: of all ring orders together, each link carries as much.
+  // Each pair needs a link of its own. Then all ring orders together load each link alike.
   std::optional<double> each;
   for (int a = 0; a < length; ++a) {
     for (int b = a + 1; b < length; ++b) {

@@ -28,8 +28,8 @@ class Timeline {
   // The plan's form must be right. Operations that wait for ever are left out.
   Timeline(const Plan& plan, const Pairing& pairing, Routes& routes);
 
-  // The longest chain of operations that wait for each other, for a message of so many bytes (which may be infinite):
-  // what it takes in the end is its line at that size.
+  // The longest chain of operations that wait for each other, for a message of so many bytes, which may be infinite.
+  // The chain's time is the line at that size.
   Line critical_path(const StepCosts& costs, double bytes) const;
   // Signals and messages between ranks on the longest chain.
   int steps() const;

@@ -1,4 +1,4 @@
-// What the models count in: seconds, bytes, and links in GB/s.
+// The units of the models: seconds, bytes, and links in GB/s.
 #pragma once
 
 namespace plait {

@@ -19,29 +19,27 @@ const ClockStore::Comparison& ClockStore::compare(const Page& first, const Page&
   return it = {first.version, second.version, first_lacks != 0, second_lacks != 0};
 }
 
-Clock::Knowledge::Knowledge(ClockStore& store)
-    : store_(store),
-      pages_(ClockStore::pages(store.components_)),
-      counted_(store, ClockStore::index_bytes(store.components_)) {}
+ClockStore::Knowledge::Knowledge(ClockStore& store)
+    : store_(store), pages_(pages(store.components_)), counted_(store, index_bytes(store.components_)) {}
 
-Clock::Knowledge::Knowledge(const Knowledge& other)
-    : store_(other.store_), pages_(other.pages_), counted_(store_, ClockStore::index_bytes(store_.components_)) {}
+ClockStore::Knowledge::Knowledge(const Knowledge& other)
+    : store_(other.store_), pages_(other.pages_), counted_(store_, index_bytes(store_.components_)) {}
 
-Clock::Times& Clock::Knowledge::own(SharedPage& page) {
+ClockStore::Times& ClockStore::Knowledge::own(SharedPage& page) {
   if (page.use_count() == 1) {
     page->version = ++store_.last_version_;
   } else {
-    page = std::make_shared<ClockStore::Page>(store_, page ? page->times : Times{});
+    page = std::make_shared<Page>(store_, page ? page->times : Times{});
   }
   return page->times;
 }
 
-void Clock::Knowledge::raise(size_t component, int32_t time) {
+void ClockStore::Knowledge::raise(size_t component, int32_t time) {
   if (this->time(component) >= time) return;
   own(pages_[component / kPageComponents])[component % kPageComponents] = time;
 }
 
-void Clock::Knowledge::merge(const Knowledge& other) {
+void ClockStore::Knowledge::merge(const Knowledge& other) {
   for (size_t i = 0; i < pages_.size(); ++i) {
     if (!other.pages_[i] || other.pages_[i] == pages_[i]) continue;
     if (pages_[i]) {
@@ -52,7 +50,7 @@ void Clock::Knowledge::merge(const Knowledge& other) {
   }
 }
 
-void Clock::Knowledge::merge(SharedPage& mine, const SharedPage& theirs) {
+void ClockStore::Knowledge::merge(SharedPage& mine, const SharedPage& theirs) {
   const auto [mine_version, their_version, mine_lacks, theirs_lacks] = store_.compare(*mine, *theirs);
   if (!theirs_lacks) {
     mine = theirs;  // also where both know the same: one page is enough
@@ -62,7 +60,7 @@ void Clock::Knowledge::merge(SharedPage& mine, const SharedPage& theirs) {
   }
 }
 
-size_t Clock::Knowledge::first_unknown(size_t begin, size_t end) const {
+size_t ClockStore::Knowledge::first_unknown(size_t begin, size_t end) const {
   while (begin < end) {
     const SharedPage& page = pages_[begin / kPageComponents];
     if (!page) return begin;

@@ -67,43 +67,6 @@ class ClockStore {
   // Whether each of two pages lacks something that the other knows.
   const Comparison& compare(const Page& first, const Page& second);
 
-  static constexpr size_t kComparisonsPerPage = 32;
-  static size_t pages(size_t components) { return (components + kPageComponents - 1) / kPageComponents; }
-  // Bytes of a clock besides its pages.
-  static size_t index_bytes(size_t components) { return pages(components) * sizeof(SharedPage) + 2 * kExtraBytes; }
-
-  size_t components_;
-  size_t held_bytes_ = 0;
-  uint64_t last_version_ = 0;
-  std::vector<Comparison> comparisons_;  // the last ones, each where its versions lead
-};
-
-class Clock {
- public:
-  Clock() = default;
-  // The clock of a queue of `rank`, or of the rank's caller (component -1). It knows of that rank's call.
-  Clock(ClockStore& store, int rank, int component) : store_(&store), rank_(rank), component_(component) {}
-
-  int component() const { return component_; }
-  // The time of the queue itself.
-  int32_t time() const { return time_; }
-  void set_time(int32_t time) { time_ = time; }
-
-  bool knows(int component, int32_t time) const {
-    if (component == component_) return time_ >= time;
-    if (component == rank_) return true;
-    return (heard_ ? heard_->time(static_cast<size_t>(component)) : 0) >= time;
-  }
-  // Returns the first rank of whose call it does not know, or `ranks` if it knows of all.
-  int first_unknown(int ranks) const;
-  // From now on this clock knows all that `other` knows.
-  void hear(Clock other);
-
- private:
-  static constexpr size_t kPageComponents = ClockStore::kPageComponents;
-  using Times = ClockStore::Times;
-  using SharedPage = ClockStore::SharedPage;
-
   class Knowledge {
    public:
     explicit Knowledge(ClockStore& store);  // knows nothing
@@ -128,11 +91,57 @@ class Clock {
     ClockStore::Counted counted_;
   };
 
+  static constexpr size_t kComparisonsPerPage = 32;
+  static size_t pages(size_t components) { return (components + kPageComponents - 1) / kPageComponents; }
+  // Bytes of a clock besides its pages.
+  static size_t index_bytes(size_t components) { return pages(components) * sizeof(SharedPage) + 2 * kExtraBytes; }
+
+  size_t components_;
+  size_t held_bytes_ = 0;
+  uint64_t last_version_ = 0;
+  std::vector<Comparison> comparisons_;  // the last ones, each where its versions lead
+};
+
+// The common part of all clocks: the own component and its time, and the times of all others that it has heard of.
+// `Heard::time(component)` returns these. Clocks that know the same share it.
+template <class Heard>
+class OwnClock {
+ public:
+  OwnClock() = default;
+  OwnClock(int rank_component, int component) : rank_(rank_component), component_(component) {}
+
+  int component() const { return component_; }
+  // The time of the queue itself.
+  int32_t time() const { return time_; }
+  void set_time(int32_t time) { time_ = time; }
+
+  bool knows(int component, int32_t time) const {
+    if (component == component_) return time_ >= time;
+    if (component == rank_) return true;
+    return (heard_ ? heard_->time(static_cast<size_t>(component)) : 0) >= time;
+  }
+
+ protected:
+  int rank_ = -1, component_ = -1;
+  int32_t time_ = 0;              // of its own component, for which `heard_` is out of date
+  std::shared_ptr<Heard> heard_;  // null: it has heard of nobody else
+};
+
+class Clock : public OwnClock<ClockStore::Knowledge> {
+ public:
+  Clock() = default;
+  // The clock of a queue of `rank`, or of the rank's caller (component -1). It knows of that rank's call.
+  Clock(ClockStore& store, int rank, int component) : OwnClock(rank, component), store_(&store) {}
+
+  // Returns the first rank of whose call it does not know, or `ranks` if it knows of all.
+  int first_unknown(int ranks) const;
+  // From now on this clock knows all that `other` knows.
+  void hear(Clock other);
+
+ private:
+  using Knowledge = ClockStore::Knowledge;
+
   ClockStore* store_ = nullptr;
-  int rank_ = -1;
-  int component_ = -1;
-  int32_t time_ = 0;                  // of its own component, for which `heard_` is out of date
-  std::shared_ptr<Knowledge> heard_;  // null: it has heard of nobody else
 };
 
 }  // namespace plait

@@ -144,7 +144,7 @@ int PlanFold::add(int rank, int queue, const Operation& operation, int told_by) 
     if (hears(operation)) pair_up(rank, queue, place, operation, told_by);
     return place;
   }
-  // What stands for it may not have come yet.
+  // The queue that stands for it may not have come yet.
   const int like = shifts_.representative(rank);
   if (seen.like == kNone) seen.like = static_cast<int16_t>(queue_labelled(like, seen.label));
   if (seen.like == kNone) return place;
@@ -194,7 +194,7 @@ void PlanFold::compare(const Plan& plan) const {
   }
 }
 
-// Who tells gets the number by which the rank that stands for the hearer knows it.
+// Gives a teller's operation the number by which the rank that stands for the hearer knows it.
 void PlanFold::number(Plan& plan) {
   for_each_teller(plan, [](Operation& tells) { tells.number = -1; });
   for (int rank = 0; rank < plan.rank_count(); ++rank) {

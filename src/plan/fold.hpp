@@ -1,10 +1,10 @@
 // Plans that look alike from many nodes: the operations of a few ranks, and the proof that they stand for all.
 //
 // A plan is invariant under shifts (node_shifts.hpp) if every rank's queues are the shifted queues of the rank that
-// stands for it: the same operations in the same order, on the shifted ranks' buffers, with the shifted ranks' queues
-// as the other ends of signals and messages. Whatever depends on no more than that, such as what links carry and when,
-// is then the same for all ranks that one stands for. Network queues may be numbered in another order on each rank:
-// they go by whether they begin with a receive.
+// stands for it. They have the same operations in the same order, on the shifted ranks' buffers. The other ends of
+// their signals and messages are the shifted ranks' queues. Whatever depends on no more than that, such as what links
+// carry and when, is then the same for all ranks that one stands for. Network queues may be numbered in another order
+// on each rank: they go by whether they begin with a receive.
 //
 // A fold is given to the builder of a plan, which shows it every operation of every rank, and keeps those of the ranks
 // that stand for others. The fold compares each queue with the one that stands for it. It keeps a fingerprint of either

@@ -1,12 +1,12 @@
 // How shifts of nodes move the chunks and slots of a folded plan, so that it can be proved by the few ranks it has.
 //
-// Ranks that look alike work on other chunks: where a ring's next rank sends the next piece, a shift by one takes each
-// piece to the next. So a shift that adds to a digit of nodes adds to a digit of chunks as well, or leaves chunks
-// alone: chunk / weight mod factor is that digit. Slots are moved in blocks. The largest range of chunks that is ever
-// put at neighbouring slots makes a block of them: it stays where it is, and inside of it slots move as the chunks of
+// Ranks that look alike work on other chunks. Where a ring's next rank sends the next piece, a shift by one takes each
+// piece to the next. So a shift that adds to a digit of nodes also adds to a digit of chunks, chunk / weight mod
+// factor, or leaves chunks alone. Slots are moved in blocks. The largest range of chunks that is ever put at
+// neighbouring slots makes a block of them. The block stays where it is, and inside of it slots move as the chunks of
 // such a range do. Weights and blocks are found on the operations of the ranks that are there, and of those that shifts
-// by one take them to. Whether the whole plan is invariant under the action that was found, a second fold finds out,
-// which compares every operation (PlanFold).
+// by one take them to. A second fold, which compares every operation (PlanFold), finds out whether the whole plan is
+// invariant under this action.
 #pragma once
 
 #include <vector>

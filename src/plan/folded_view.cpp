@@ -119,23 +119,23 @@ FoldedView::Clock FoldedView::clock_of(int rank, int queue) const {
   return {component_of_rank(rank), queue < 0 ? -1 : component(rank, queue)};
 }
 
-std::shared_ptr<FoldedClock::Times> FoldedView::new_times(const FoldedClock::Times* like) const {
+std::shared_ptr<FoldedTimes> FoldedView::new_times(const FoldedTimes* like) const {
   const size_t components = static_cast<size_t>(of_node_) * static_cast<size_t>(shifts_.nodes());
   const size_t bytes = components * sizeof(int32_t);
   *held_bytes_ += bytes;
-  return {like != nullptr ? new FoldedClock::Times(*like) : new FoldedClock::Times(components),
-          [held = held_bytes_, bytes](FoldedClock::Times* times) {
+  return {like != nullptr ? new FoldedTimes(*like) : new FoldedTimes(components),
+          [held = held_bytes_, bytes](FoldedTimes* times) {
             *held -= bytes;
             delete times;
           }};
 }
 
 // Node by node: what was heard of a node is now heard of its image.
-void FoldedView::merge(FoldedClock::Times& times, const FoldedClock::Times& others, Shift shift) const {
+void FoldedView::merge(FoldedTimes& times, const FoldedTimes& others, Shift shift) const {
   for (int node = 0; node < shifts_.nodes(); ++node) {
     const int image = shifts_.shifted_node(node, shift);
-    int32_t* mine = &times[static_cast<size_t>(image) * static_cast<size_t>(of_node_)];
-    const int32_t* theirs = &others[static_cast<size_t>(node) * static_cast<size_t>(of_node_)];
+    int32_t* mine = times.from(static_cast<size_t>(image) * static_cast<size_t>(of_node_));
+    const int32_t* theirs = others.from(static_cast<size_t>(node) * static_cast<size_t>(of_node_));
     for (int i = 0; i < of_node_; ++i) mine[i] = std::max(mine[i], theirs[i]);
   }
 }
@@ -150,12 +150,9 @@ void FoldedView::hear(Clock& clock, const Clock& other, int sender) {
   } else if (clock.heard_.use_count() != 1) {
     clock.heard_ = new_times(clock.heard_.get());
   }
-  FoldedClock::Times& times = *clock.heard_;
-  if (other.heard_) merge(times, *other.heard_, shift);
-  int32_t& call = times[static_cast<size_t>(component_from(other.rank_, shift))];
-  call = std::max(call, 1);
-  int32_t& time = times[static_cast<size_t>(component)];
-  time = std::max(time, other.time_);
+  if (other.heard_) merge(*clock.heard_, *other.heard_, shift);
+  clock.heard_->raise(static_cast<size_t>(component_from(other.rank_, shift)), 1);
+  clock.heard_->raise(static_cast<size_t>(component), other.time_);
 }
 
 int FoldedView::first_unknown(const Clock& clock) const {

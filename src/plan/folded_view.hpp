@@ -1,16 +1,17 @@
-// What the symbolic execution of a folded plan sees (whole_view.hpp says the same for a whole one).
+// The view of a folded plan for the symbolic execution (whole_view.hpp has that of a whole one).
 //
-// The ranks that stand for all are there. Each step of one of them stands for that of all ranks for which it stands, at
-// the same time: an order in which a plan may be performed, since no operation can have heard of an image of its own.
-// So what another rank holds and knows is the image of what the rank that stands for it holds and knows. Places of
-// other ranks lead to cells of ranks that are there, in whose frame they keep what they hold, who wrote it and who
-// reads it; a shift brings that into the frame of whoever looks.
+// The ranks that stand for all are there. Each step of one of them is at the same time that of all ranks for which it
+// stands. A plan may be performed in this order, since no operation can have heard of an image of its own. So what
+// another rank holds and knows is the image of what the rank that stands for it holds and knows. Places of other ranks
+// lead to cells of ranks that are there. Cells keep what they hold, who wrote it and who reads it, in the frame of
+// their own rank. A shift brings that into the frame of whoever looks.
 //
 // Since no shift but zero leaves a rank where it is, an expression is the image of one that begins with the input of a
 // rank that is there, in one way. So few expressions stand for those of all chunks and ranks, and two are the same only
 // if they are images of the same by the same shift.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "plan/clock.hpp"
 #include "plan/fault.hpp"
 #include "plan/fold.hpp"
 #include "plan/fold_action.hpp"
@@ -80,27 +82,25 @@ class FoldedValues {
 };
 
 // Vector clocks over the ranks and queues of all nodes, node by node.
-class FoldedClock {
+class FoldedTimes {
  public:
-  FoldedClock() = default;
-  FoldedClock(int rank_component, int component) : rank_(rank_component), component_(component) {}
+  explicit FoldedTimes(size_t components) : times_(components) {}
 
-  int component() const { return component_; }
-  int32_t time() const { return time_; }
-  void set_time(int32_t time) { time_ = time; }
-  bool knows(int component, int32_t time) const {
-    if (component == component_) return time_ >= time;
-    if (component == rank_) return true;
-    return (heard_ ? (*heard_)[static_cast<size_t>(component)] : 0) >= time;
-  }
+  int32_t time(size_t component) const { return times_[component]; }
+  void raise(size_t component, int32_t time) { times_[component] = std::max(times_[component], time); }
+  int32_t* from(size_t component) { return &times_[component]; }
+  const int32_t* from(size_t component) const { return &times_[component]; }
+
+ private:
+  std::vector<int32_t> times_;
+};
+
+class FoldedClock : public OwnClock<FoldedTimes> {
+ public:
+  using OwnClock::OwnClock;
 
  private:
   friend class FoldedView;
-  using Times = std::vector<int32_t>;
-
-  int rank_ = -1, component_ = -1;
-  int32_t time_ = 0;
-  std::shared_ptr<Times> heard_;  // null: of nobody else. Shared by clocks that know the same, and changed by none then
 };
 
 class FoldedView {
@@ -148,8 +148,8 @@ class FoldedView {
     const int place = rank % shifts_.ranks_per_node();
     return shifts_.node_of(rank) * of_node_ + place * of_rank_ + queue + 1;
   }
-  std::shared_ptr<FoldedClock::Times> new_times(const FoldedClock::Times* like) const;
-  void merge(FoldedClock::Times& times, const FoldedClock::Times& others, Shift shift) const;
+  std::shared_ptr<FoldedTimes> new_times(const FoldedTimes* like) const;
+  void merge(FoldedTimes& times, const FoldedTimes& others, Shift shift) const;
 
   const NodeShifts& shifts_;
   const FoldAction& action_;

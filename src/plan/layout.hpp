@@ -1,7 +1,7 @@
 // The earliest time of each operation in a plan, counted in rows, for pictures.
 //
 // A row holds at most one reduce, send or receive of each queue. Signals run in the gaps between rows: gap g is above
-// row g. What a queue does after a wait is below the gap in which the signal comes.
+// row g. The operations of a queue after a wait are below the gap in which the signal comes.
 #pragma once
 
 #include <vector>

@@ -1,10 +1,10 @@
 // Shifts of equal nodes: a group that acts on ranks.
 //
-// Every node has the same number of neighbouring ranks, and is named by digits x1, x2, …, of which x1 counts
-// neighbours: node = x1 + x2 f1 + x3 f1 f2 + … A shift adds to each digit, modulo its factor; a rank keeps its place in
-// its node. Digits that are fixed are not shifted. Shifts form a group, and no shift but that by zero leaves a node
-// where it is. So the ranks of the nodes whose shifted digits are all zero stand for all: each other rank is the image
-// of one of these, by one shift.
+// Every node has the same number of neighbouring ranks. Digits x1, x2, … name it, and x1 counts neighbours: node = x1 +
+// x2 f1 + x3 f1 f2 + … A shift adds to each digit, modulo its factor. A rank keeps its place in its node. Digits that
+// are fixed are not shifted. Shifts form a group, and no shift but that by zero leaves a node where it is. So the ranks
+// of the nodes whose shifted digits are all zero stand for all: each other rank is the image of one of these, by one
+// shift.
 #pragma once
 
 #include <cstdint>

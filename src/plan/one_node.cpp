@@ -1,7 +1,6 @@
 // Replaces messages by stores into mailboxes.
 #include "plan/one_node.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -84,13 +83,6 @@ class Rewriter {
 };
 
 }  // namespace
-
-bool spans_nodes(const Plan& plan) {
-  const bool several =
-      std::any_of(plan.node_of.begin(), plan.node_of.end(), [&](int node) { return node != plan.node_of.front(); });
-  return several ||
-         std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& it) { return it.messages > 0; });
-}
 
 Plan on_one_node(const Plan& plan) { return Rewriter(plan).rewrite(); }
 

@@ -6,9 +6,6 @@
 
 namespace plait {
 
-// Whether ranks of the plan are on different nodes, or send each other messages.
-bool spans_nodes(const Plan& plan);
-
 // Returns the plan with all ranks on one node. A send becomes a store into a mailbox of the receiver (scratch that
 // nothing else uses), followed by a signal. A receive becomes a wait and a copy out of the mailbox. So the same values
 // are combined in the same order as before. Queues of the network become queues of the CPU.

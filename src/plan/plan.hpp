@@ -3,7 +3,7 @@
 // A plan lists a few queues for every rank. A queue is a sequence of operations that one engine performs in order.
 // Sizes are fractions of the message until launch. The message has `blocks` equal blocks: one per rank for collectives
 // that scatter or gather, one for each pair of ranks for all_to_all, else one. Each block is cut into
-// `chunks_per_block` chunks. Chunks are numbered through the message. That number is the index of a place in the input
+// `chunks_per_block` chunks. Chunks are numbered through the message. Their number is the index of a place in the input
 // and in the output of every rank, even if a rank's buffer covers only some blocks. So "input chunk i" and "output
 // chunk i" of one rank are the same memory when a collective runs in place (except in all_to_all, see conditions.hpp).
 // Scratch and host buffers have slots, each as large as the largest chunk.

@@ -15,8 +15,8 @@
 namespace plait {
 namespace {
 
-// Bytes, with what the allocator adds: the facts of one operation; one signal or message and its two ends; one queue;
-// one pair of endpoints with traffic between them; all that does not grow.
+// Bytes, with what the allocator adds. In this order: the facts of one operation, one signal or message and its two
+// ends, one queue, one pair of endpoints with traffic between them, all that does not grow.
 constexpr double kOperationBytes = 96, kSignalBytes = 192, kQueueBytes = 256, kTrafficBytes = 192, kBytes = 8192;
 
 template <class... Parts>

@@ -28,8 +28,8 @@ class Written {
   std::vector<std::vector<bool>> bits_;  // of each rank: its slots, then its chunks
 };
 
-// Whether data can carry its own flags: every slot of scratch is written once, by one rank, as a whole, and is read by
-// its owner only; every result is written once; and there is data.
+// Whether data can carry its own flags. One rank writes each slot of scratch, once and as a whole, and only its owner
+// reads it. Every result is written once, and there is data.
 bool writes_once(const Plan& plan) {
   Written written(plan);
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
@@ -61,7 +61,44 @@ bool has_messages_alone(const Plan& plan) {
   });
 }
 
+bool rank_publishes_once(const Plan& plan, int rank) {
+  const RankPlan& own = plan.ranks[rank];
+  if (own.queues.size() != 1 || own.scratch_slots != 1 || own.host_slots != 0 || own.messages != 0) return false;
+  std::vector<bool> heard(plan.ranks.size(), false), told(plan.ranks.size(), false);
+  bool published = false, signalled = false;
+  for (const Operation& operation : own.queues[0].operations) {
+    if (operation.kind == OpKind::kWait) heard[operation.peer_rank] = true;
+    if (operation.kind == OpKind::kSignal) {
+      if (!published || told[operation.peer_rank]) return false;
+      told[operation.peer_rank] = signalled = true;
+    }
+    if (operation.kind != OpKind::kReduce) continue;
+    if (operation.chunks != 1) return false;
+    for (const Place& place : operation.destinations) {
+      if (place.buffer != Buffer::kScratch) continue;
+      if (place.rank != rank || published || signalled) return false;
+      published = true;
+    }
+    for (const Place& place : operation.sources) {
+      if (place.buffer == Buffer::kScratch && place.rank != rank && !heard[place.rank]) return false;
+    }
+  }
+  return published;
+}
+
+bool publishes_once(const Plan& plan) {
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    if (!rank_publishes_once(plan, rank)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool spans_nodes(const Plan& plan) {
+  return std::ranges::any_of(plan.node_of, [&](int node) { return node != plan.node_of.front(); }) ||
+         std::ranges::any_of(plan.ranks, [](const RankPlan& it) { return it.messages > 0; });
+}
 
 PlanShape shape_of(const Plan& plan) {
   PlanShape shape;
@@ -73,6 +110,8 @@ PlanShape shape_of(const Plan& plan) {
   }
   shape.can_carry_flags = shape.has_one_queue && writes_once(plan);
   shape.has_messages_alone = has_messages_alone(plan);
+  shape.spans_nodes = spans_nodes(plan);
+  shape.publishes_once = publishes_once(plan);
   return shape;
 }
 

@@ -11,9 +11,16 @@ struct PlanShape {
   bool can_carry_flags = false;  // LL and LL128 can perform it, for some types: VerifiedPlan::can_carry_flags()
   // No rank has scratch or host slots, and each message is in one block: on one host, scratch can be inboxes for them.
   bool has_messages_alone = false;
+  bool spans_nodes = false;  // ranks are on different nodes, or send each other messages
+  // Every rank publishes one chunk in its own scratch, once, before it signals any rank, and reads a rank's scratch
+  // only after that rank has signalled it. Then the chunk can travel in the cache line of the signal: whoever sees one
+  // sees the other.
+  bool publishes_once = false;
 };
 
 // The plan need not be proved, but its places must be in bounds; verify() puts the shape into the report.
 PlanShape shape_of(const Plan& plan);
+// See PlanShape.
+bool spans_nodes(const Plan& plan);
 
 }  // namespace plait

@@ -28,9 +28,9 @@ struct Transfer {
 };
 
 // Finds the crossings between different memories that an operation makes. A reduce loads its sources into the queue's
-// processor and stores from there. That processor is next to the rank's own memory, or next to the host's for the `cpu`
-// queue of a rank that also has `sm` or `copy` queues. A copy engine moves data straight. Messages count where they are
-// received. `found` is emptied first, so that callers can keep it from one operation to the next.
+// processor and stores from there. The processor is next to the rank's own memory. For the `cpu` queue of a rank that
+// also has `sm` or `copy` queues it is next to the host's. A copy engine moves data straight. Messages count where they
+// are received. `found` is emptied first, so that callers can keep it from one operation to the next.
 void find_transfers(const Plan& plan, const Pairing& pairing, const OperationId& id, std::vector<Transfer>& found);
 
 // Chunks that cross from one memory (or engine) to another in one execution of the plan.

@@ -57,9 +57,9 @@ class VerifiedPlan {
   const PlanReport& report() const { return report_; }
   // As fingerprint() gives it: what calls name the plan by.
   uint64_t fingerprint() const { return fingerprint_; }
-  // Whether LL and LL128 can perform it for elements of a type: every slot of its scratch is written once, by one rank,
-  // as a whole and in that type, and is read by its owner only; and every result is written once. Then each piece of
-  // data can carry its own flag, and every signal may be left out: whatever a wait guards is guarded by the flags.
+  // Whether LL and LL128 can perform it for elements of a type. One rank writes each slot of scratch, once, as a whole
+  // and in that type, and only its owner reads it. Every result is written once. Then each piece of data can carry its
+  // own flag, and every signal may be left out: whatever a wait guards is guarded by the flags.
   bool can_carry_flags(DataType type) const;
 
  private:

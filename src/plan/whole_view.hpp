@@ -1,4 +1,4 @@
-// What the symbolic execution of a whole plan sees: every rank is there and stands for itself. A folded plan is seen
+// The view of a whole plan for the symbolic execution: every rank is there and stands for itself. A folded plan is seen
 // through FoldedView, which has the same members.
 #pragma once
 
@@ -59,7 +59,7 @@ class WholeView {
   OperationId queue_at(int component) const {
     return component < ranks_ ? OperationId{component, -1, -1} : queues_[static_cast<size_t>(component - ranks_)];
   }
-  // Of a queue of a rank, or of its caller (-1).
+  // The clock of a queue of a rank, or of its caller (-1).
   Clock clock_of(int rank, int queue) {
     return {clocks_, rank, queue < 0 ? -1 : ranks_ + first_queue_[static_cast<size_t>(rank)] + queue};
   }

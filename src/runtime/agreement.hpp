@@ -1,5 +1,6 @@
-// An agreement: how the ranks of a communicator, or two of them that exchange messages, decide call by call to perform
-// a call in a way that none of them can choose alone. It is a two-phase commit in shared memory: propose, vote, commit.
+// An agreement lets ranks decide, call by call, to perform a call in a way that none of them can choose alone. They are
+// all ranks of a communicator, or two that exchange messages. It is a two-phase commit in shared memory: propose, vote,
+// commit.
 //
 // An agreement pays only if all ranks are in the call at the same time, and no rank should wait long to find that out.
 // So each call has a round: a rank proposes, and waits for the others until its timeout is over. The first rank whose
@@ -58,8 +59,8 @@ class Agreement {
   Agreement(std::byte* memory, int rank, int ranks, Backoff backoff = {WaitPolicy::kAuto, false});
 
   // Begins the next call, which may be captured in a graph. False: no agreement is tried, because ranks never agree any
-  // more, or because they were late before. A round that some rank came too late to costs the timeout, so the next 1,
-  // 2, 4, ... and at most 64 calls after one are skipped; a full round resets that. All ranks see a round end the same
+  // more, or because they were late before. A round that some rank came too late to costs the timeout. So the next 1,
+  // 2, 4, ... and at most 64 calls after one are skipped. A full round resets that. All ranks see a round end the same
   // way, so all skip the same calls. Never waits.
   bool begin(bool captured);
   // Shows the others this rank's proposal. Never waits.

@@ -25,9 +25,9 @@ namespace plait {
 class Bootstrap {
  public:
   // Joins `size` ranks (1 to 4096) as `rank`. Returns when all ranks are there. Throws kTimeout naming the ranks that
-  // are missing, kPeerFailed if one ended, kMismatch for two ranks of one number, a different size or a different
-  // version of the library, and kInvalidArgument if this rank's arguments cannot be right. Rank 0 must call it in the
-  // process that created the id (RendezvousPoint::claim says why); the id of a job has no such process.
+  // are missing, kPeerFailed if one ended, and kInvalidArgument if this rank's arguments cannot be right. Throws
+  // kMismatch for two ranks of one number, a different size or a different version of the library. Rank 0 must call it
+  // in the process that created the id (RendezvousPoint::claim says why); the id of a job has no such process.
   static Bootstrap create(const UniqueId& id, int rank, int size, const BootstrapOptions& options = {});
 
   // Joins as rank 0, for a caller that still owns the point.
@@ -42,7 +42,7 @@ class Bootstrap {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Process ids by rank, as rank 0 sees them. 0 for a rank in another process namespace, if rank 0 cannot see that
+  // Process ids by rank, as rank 0 sees them. A rank in another process namespace has 0 if rank 0 cannot see its
   // process or, over TCP, cannot tell which one it is.
   const std::vector<pid_t>& process_ids() const { return process_ids_; }
   // Until it is closed.

@@ -2,15 +2,27 @@
 #include "runtime/bound_plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/figures.hpp"
 #include "plan/conditions.hpp"
 #include "runtime/sent_memory.hpp"
-#include "runtime/signal_payload.hpp"
 
 namespace plait {
 namespace {
+
+bool sends_messages(const Plan& plan) {
+  return std::ranges::any_of(plan.ranks, [](const RankPlan& it) { return it.messages > 0; });
+}
+
+// The number of the signal of `rank` that `peer` sends.
+int signal_from(const Plan& plan, int rank, int peer) {
+  for (const Operation& operation : plan.ranks[rank].queues[0].operations) {
+    if (operation.kind == OpKind::kWait && operation.peer_rank == peer) return operation.number;
+  }
+  fail(ErrorCode::kInternal, "plan ", plan.algorithm, ": rank ", rank, " waits for no signal of rank ", peer);
+}
 
 class Binder {
  public:
@@ -57,9 +69,9 @@ class Binder {
   const BlockPart part_;
   const BufferBlocks* const blocks_;
   const bool has_inboxes_;
-  const SentMemory sent_;
-  size_t first_ = 0;              // of each block, in the current slice of unequal blocks
-  bool data_in_signals_ = false;  // of the current slice
+  std::optional<SentMemory> sent_;  // none where no rank sends messages
+  size_t first_ = 0;                // of each block, in the current slice of unequal blocks
+  bool data_in_signals_ = false;    // of the current slice
   const size_t element_bytes_;
   size_t slot_element_bytes_;  // scratch slots are as wide as the widest element that any of them holds
   int slots_ = 0;              // most slots of any rank, so that all ranks cut the message alike
@@ -75,11 +87,11 @@ Binder::Binder(const VerifiedPlan& verified, const Call& call, int rank, const B
       part_(part),
       blocks_(blocks),
       has_inboxes_(verified.report().shape.has_messages_alone),
-      sent_(plan_, rank),
       element_bytes_(size_of(call.type)),
       slot_element_bytes_(element_bytes_) {
   for (const RankPlan& ranks : plan_.ranks) slots_ = std::max(slots_, ranks.scratch_slots + ranks.host_slots);
   check_signals_and_messages();
+  if (sends_messages(plan_)) sent_.emplace(plan_, rank);
   for (const auto& queues : verified.report().facts) {
     for (const auto& queue : queues) {
       for (const ReduceFacts& facts : queue) {
@@ -224,7 +236,8 @@ BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   BoundSlice slice;
   slice.layout = layout;
   const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * slot_element_bytes_;
-  data_in_signals_ = chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && publishes_once(plan_);
+  data_in_signals_ =
+      chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && verified_.report().shape.publishes_once;
   const auto& queues = plan_.ranks[rank_].queues;
   std::vector<RequestRange> requests;  // of each send, in the order of SentMemory
   for (size_t l = 0; l < queues.size(); ++l) {
@@ -268,7 +281,7 @@ void Binder::end_sends(const std::vector<RequestRange>& requests, BoundSlice& sl
       const bool is_first = bound.empty() || bound.back().operation != operation.operation;
       if (is_first) {
         const OperationId id{rank_, static_cast<int>(l), operation.operation};
-        for (const size_t send : sent_.overwritten_by(id)) {
+        for (const size_t send : sent_->overwritten_by(id)) {
           BoundOperation end;
           end.kind = OpKind::kSend;
           end.ends_send = true;
@@ -293,7 +306,7 @@ void Binder::bind_message(const Operation& operation, const ReduceFacts& facts, 
   it.kind = operation.kind;
   it.peer_rank = operation.peer_rank;
   it.message = operation.number;
-  it.is_buffered = sends && operation.chunks > 0 && sent_.is_written_elsewhere(operation.sources[0], operation.chunks);
+  it.is_buffered = sends && operation.chunks > 0 && sent_->is_written_elsewhere(operation.sources[0], operation.chunks);
   const size_t element = is_wide(facts.result_is_partial) ? accumulator_size_of(call_.type) : element_bytes_;
   const int end = operation.chunk + operation.chunks;
   const int first_request = slice.requests;

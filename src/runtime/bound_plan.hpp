@@ -15,8 +15,8 @@
 
 namespace plait {
 
-// Base pointers are kept in a table: 0 is the user's input, 1 the user's output, 2 + r the scratch of rank r, and the
-// entry after the last scratch is the rank's own signals.
+// Base pointers are kept in a table. Entry 0 is the user's input, 1 the user's output, and 2 + r the scratch of rank r.
+// The entry after the last scratch is the rank's own signals.
 inline constexpr uint32_t kInputBase = 0;
 inline constexpr uint32_t kOutputBase = 1;
 inline constexpr uint32_t kFirstScratchBase = 2;

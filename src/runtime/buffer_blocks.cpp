@@ -28,7 +28,7 @@ std::vector<int> in_order(std::span<const BufferBlock> blocks) {
 
 std::string block_text(const BufferBlock& block) { return join("elements ", block.first, " to ", block.end() - 1); }
 
-// What `rank` says of itself must be the same at both ends of its own block.
+// The own block of `rank` must have one size in its input and its output.
 void check_own_block(const Call& call, int rank, const BufferBlocks& blocks) {
   const size_t given = blocks.input.size() == 1 ? 0 : static_cast<size_t>(rank);
   const size_t got = blocks.output.size() == 1 ? 0 : static_cast<size_t>(rank);

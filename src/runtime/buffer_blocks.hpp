@@ -63,9 +63,9 @@ struct CallByCounts {
 // is the one count where it follows from the others (knows_all_counts()). Throws as read_blocks() does.
 CallByCounts call_by_counts(Call call, int ranks, int rank, const BlockCounts& input, const BlockCounts& output);
 
-// Checks the blocks of `rank` in a call whose sizes differ, and its buffers: their numbers, that no two blocks of the
-// output share memory, that the own block is as long at both ends, and that input and output are apart or exactly in
-// place. Throws kInvalidArgument. Returns whether they are in place.
+// Checks the blocks of `rank` in a call whose sizes differ, and its buffers. It checks their numbers, that no two
+// blocks of the output share memory, and that the own block is as long at both ends. Input and output must be apart or
+// exactly in place. Throws kInvalidArgument. Returns whether they are in place.
 bool check_blocks(const Call& call, int ranks, int rank, const BufferBlocks& blocks, const void* input,
                   const void* output);
 

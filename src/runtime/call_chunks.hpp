@@ -1,4 +1,4 @@
-// Cuts a call into calls on parts of its message, for pipelines (NVG-62): while one part is on the network, the one
+// Cuts a call into calls on parts of its message, for pipelines (NVG-62). While one part is on the network, the one
 // after it comes out of the GPU, and the one before it goes back.
 //
 // A chunk is the same part of every block, so it is a call of the same collective with fewer elements. In memory of its

@@ -2,8 +2,8 @@
 //
 // The scratch of a rank is divided into an inbox for each message that it receives, which is a ring of slots. So a
 // message of any size passes, and its receiver takes a slot while the sender fills the next one. The inbox has two
-// flags among the rank's signals, after those of the plan: the sender counts filled slots in one, the receiver emptied
-// slots in the other.
+// flags among the rank's signals, after those of the plan. In the tail the sender counts the slots that it has filled.
+// In the head the receiver counts those that it has copied.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace plait {
 struct InboxShape {
   size_t offset = 0;  // bytes from the start of the receiver's scratch
   size_t slot_bytes = 0;
-  size_t filled = 0, emptied = 0;  // the flags, bytes from the start of the receiver's signals
+  size_t tail = 0, head = 0;  // the flags, bytes from the start of the receiver's signals
 
   static constexpr size_t kSlots = 4;
   static constexpr size_t kLine = 64;
@@ -24,7 +24,7 @@ struct InboxShape {
   // Signals that a rank needs for a plan whose messages all come through inboxes.
   static int signals_of(const RankPlan& rank) { return rank.signals + 2 * rank.messages; }
 
-  // Of message `number` of a rank. `slot_bytes` is 0 if its scratch is too small for that.
+  // The inbox for message `number` of a rank. `slot_bytes` is 0 if its scratch is too small for that.
   static InboxShape of(const RankPlan& receiver, int number, size_t scratch_bytes, size_t signal_stride) {
     constexpr size_t kMostSlotBytes = 64 << 10;
     const auto messages = static_cast<size_t>(receiver.messages), at = static_cast<size_t>(number);

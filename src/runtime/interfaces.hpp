@@ -21,8 +21,8 @@ std::vector<InterfaceAddress> interface_addresses();
 // names that begin so, "=eth0" only that one, "^docker,lo" all that do not begin so, "^=eth0" all but that one.
 bool takes_interface(std::string_view list, std::string_view interface);
 
-// The address at which ranks of other hosts reach this one: of the interfaces that `list` takes or, if it is empty, of
-// the first of these kinds that has an address: ib…; all others; docker… and virbr…; lo. IPv4 before IPv6. Throws
+// The address at which ranks of other hosts reach this one, of the interfaces that `list` takes. If it is empty, the
+// first of these kinds that has an address counts: ib…; all others; docker… and virbr…; lo. IPv4 before IPv6. Throws
 // kInvalidInput, which lists the interfaces, if `list` takes none that has an address.
 InternetAddress choose_address(const std::vector<InterfaceAddress>& all, const std::string& list);
 

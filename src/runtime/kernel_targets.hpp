@@ -34,7 +34,7 @@ class KernelTargets {
   std::vector<Target> targets_;
 };
 
-// What to tell a user whose GPU the library has no kernels for.
+// The message to a user whose GPU the library has no kernels for.
 std::string no_kernels_text(std::string_view gpu, int capability, const KernelTargets& targets);
 
 }  // namespace plait

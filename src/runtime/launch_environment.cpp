@@ -184,7 +184,7 @@ std::string several_hosts(const Claim& claim, const Environment& environment) {
   return hosts && *hosts != 1 ? join(launcher.hosts, " is ", *hosts) : "";
 }
 
-// What any process of the network could guess of a job is no secret, so that PLAIT_JOB has to be one.
+// Any process of the network could guess what launchers say of a job. So PLAIT_JOB has to be a secret.
 void find_master(const Claim& claim, const Environment& environment, LaunchEnvironment& launch) {
   const std::string given = value_in(environment, "PLAIT_MASTER_ADDR"), why = several_hosts(claim, environment);
   if (given.empty() && why.empty()) return;

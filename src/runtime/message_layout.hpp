@@ -1,8 +1,8 @@
 // Places the chunks of a plan once the size of the message is known.
 //
 // A message that does not fit the scratch buffers is cut into slices, and the plan is run once a slice. Within a slice
-// every block is cut into chunks of equal size; the last chunks of a block may be shorter or empty, so that any count
-// works and chunk i always starts at i times the chunk size.
+// every block is cut into chunks of equal size. The last chunks of a block may be shorter or empty. So any count works,
+// and chunk i always starts at i times the chunk size.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,9 @@
-// The loop that performs a queue. All machines share one source: the host runtime and the sanitizers run it on CPUs,
-// and the CUDA runtime compiles it into its kernel (NVG-50 with the repairs of the papers' Algorithm 1).
+// The loop that performs a queue. All machines share one source (NVG-50 with the repairs of the papers' Algorithm 1).
+// The host runtime and the sanitizers run it on CPUs, and the CUDA runtime compiles it into its kernel.
 //
-// An Engine knows how to reduce, signal and wait, one over several nodes also how to send and receive; an Operation
-// knows its kind. The loop itself keeps the one rule that
-// makes plans right: operations of a queue happen in order, and nothing after a wait happens before its signal has
-// come.
+// An Engine knows how to reduce, signal and wait; one over several nodes also knows how to send and receive. An
+// Operation knows its kind. The loop itself keeps the one rule that makes plans right: operations of a queue happen in
+// order, and nothing after a wait happens before its signal has come.
 #pragma once
 
 #include "base/host_device.hpp"

@@ -26,9 +26,9 @@ std::vector<RankLink> gather_ranks_again(RendezvousPoint point, std::span<const 
                                          const BootstrapOptions& options);
 
 // Other ranks connect to rank 0. If rank 0 of a job is not there yet, they try again until the time is over.
-// `seconds_left` becomes how long rank 0 still waits for the others. Throws kTimeout if rank 0 does not come,
-// kPeerFailed if it can not come any more, kMismatch if it belongs to another user or refuses this rank, and what the
-// interrupt check throws.
+// `seconds_left` becomes how long rank 0 still waits for the others. Throws kTimeout if rank 0 does not come, and
+// kPeerFailed if it cannot come any more. Throws kMismatch if it belongs to another user or refuses this rank, and what
+// the interrupt check throws.
 RankLink reach_rank_zero(const UniqueId& id, int rank, int size, const BootstrapOptions& options, double& seconds_left);
 
 // Rank 0 tells all ranks why it gives up, as far as that is possible without waiting.

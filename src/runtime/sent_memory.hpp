@@ -17,8 +17,8 @@ class SentMemory {
  public:
   SentMemory(const Plan& plan, int rank);
 
-  // Numbers of the sends, in the order of queues and operations, whose source this operation of the rank writes to, as
-  // far as the plan does not have them after it in the same queue. In place, input and output are one memory.
+  // Numbers of the sends whose source this operation of the rank writes to. They count in the order of queues and
+  // operations. Sends that come after it in the same queue are left out. In place, input and output are one memory.
   std::vector<size_t> overwritten_by(const OperationId& id) const;
   // Whether another rank may write to one of so many slots again after it was sent.
   bool is_written_elsewhere(const Place& source, int slots) const;

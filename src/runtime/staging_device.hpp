@@ -1,9 +1,9 @@
-// A GPU as calls over several hosts see it: they stage its buffers in host memory, since the network takes data from
+// A GPU as calls over several hosts see it. They stage its buffers in host memory, since the network takes data from
 // there. Tests have one of their own that is no GPU.
 //
 // All copies of a call are enqueued when it is made. The GPU and the CPU then tell each other by counters in pinned
-// memory how far they are, and the thread that waits for the GPU never has to call CUDA: CUDA keeps its callers waiting
-// while some other thread frees memory, say, and that one may wait for this very call.
+// memory how far they are. So the thread that waits for the GPU never has to call CUDA. CUDA keeps its callers waiting
+// while another thread frees memory, say, and that one may wait for this very call.
 #pragma once
 
 #include <atomic>

@@ -115,7 +115,7 @@ Progress receive_some_with_descriptor(int socket, std::span<std::byte>& rest, Un
 Progress receive_all_with_descriptor(int socket, std::span<std::byte> bytes, UniqueFd& descriptor,
                                      const Deadline& deadline);
 
-// Has the kernel ask now and then whether the other host is still there: then a connection to one that is not fails
+// Has the kernel ask now and then whether the other host is still there. Then a connection to one that is not fails
 // after some 20 s, although nothing is said over it. Does nothing within a host.
 void notice_silence(int socket);
 

@@ -5,16 +5,17 @@
 
 namespace plait {
 
-// A PCIe link of `lanes` lanes at `gigatransfers` per second and lane, without the line code: 8b/10b up to 5 GT/s,
-// 128b/130b up to 32 GT/s, 242 of 256 bytes of a flit above. 16 lanes at 16 GT/s carry 31.5.
+// The bandwidth of a PCIe link of `lanes` lanes at `gigatransfers` per second and lane, less its line code. That is
+// 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, and 242 of 256 bytes of a flit above. 16 lanes at 16 GT/s carry 31.5.
 double pcie_gbps(double gigatransfers, int lanes);
 
 // The assumed PCIe link if nothing is known: 16 lanes at 16 GT/s.
 inline constexpr int kAssumedPcieLanes = 16;
 inline constexpr double kAssumedPcieGigatransfers = 16;
 
-// One NVLink lane of a GPU of compute capability `sm` (70 is 7.0), as vendors state it: 20 on P100, 25 on V100 and
-// A100 (NVG 2.1), 14.0625 on the GPUs with bridges of compute capability 8.6 to 8.9, 26.5625 on Hopper, 53.125 later.
+// The bandwidth of one NVLink lane of a GPU of compute capability `sm` (70 is 7.0), as vendors state it. It is 20 on
+// P100, 25 on V100 and A100 (NVG 2.1), 26.5625 on Hopper, and 53.125 later. GPUs with bridges, of compute capability
+// 8.6 to 8.9, have 14.0625.
 double nvlink_lane_gbps(int sm);
 // The assumed lane if the GPU is not known.
 inline constexpr double kAssumedNvlinkLaneGbps = 25;

@@ -29,7 +29,7 @@ struct Group {
 //   2. then the most NVLink bandwidth inside groups, summed over pairs,
 //   3. then the lowest numbers: going through the GPUs in order, each in the earliest group.
 // This is exact for sets of up to 16 GPUs that NVLink connects, directly or not. Larger sets that are not cliques are
-// divided greedily: a group starts with the lowest GPU that is left, and takes one by one the GPU with the most
+// divided greedily. A group starts with the lowest GPU that is left, and takes one by one the GPU with the most
 // bandwidth to the group.
 //
 // Groups are ordered by node and then by lowest GPU. `gpus` are indices of devices, in any order. Fails with

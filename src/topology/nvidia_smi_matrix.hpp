@@ -1,5 +1,6 @@
-// The matrix that `nvidia-smi topo -m` prints. A cell names the nearest thing that two devices share: NV# lanes of
-// NVLink, PIX one PCIe switch, PXB several, PHB a host bridge, NODE a NUMA node, SYS (once SOC) only the machine.
+// The matrix that `nvidia-smi topo -m` prints. A cell names the nearest thing that two devices share. NV# is so many
+// lanes of NVLink, PIX one PCIe switch, PXB several, PHB a host bridge, NODE a NUMA node, and SYS (once SOC) only the
+// machine.
 #pragma once
 
 #include <cstdint>

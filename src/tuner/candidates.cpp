@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "base/figures.hpp"
-#include "plan/one_node.hpp"
 #include "plan/proof_size.hpp"
+#include "plan/shape.hpp"
 
 namespace plait {
 namespace {

@@ -45,7 +45,7 @@ inline constexpr int kReduceSms = 16;
 
 struct Choice {
   PlanChoice plan;
-  // Who decided: the user, a measured table, or else the model.
+  // The user decided, or a measured table; else the model did.
   bool is_forced = false, is_measured = false;
   bool is_tuned = false;           // measured, and for these very ranks
   std::string measured_elsewhere;  // where the table was measured, if not on such a machine: "up to 4 ranks of H100"

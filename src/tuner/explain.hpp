@@ -17,8 +17,8 @@ struct Explained {
 // The message that stands for long ones.
 inline constexpr size_t kLongMessage = size_t{8} << 30;
 
-// Shows the plan's load on links, beside it the best plan of every other algorithm with its predicted time, and in a
-// sentence why the chosen one won, or what would be faster.
+// Shows the plan's load on links, and beside it the best plan of every other algorithm with its predicted time. A
+// sentence says why the chosen one won, or what would be faster.
 std::string explain(Tuner& tuner, const Explained& it);
 
 // Names the plans that were too large to try: "bruck, ring; double_binary_tree in more parts". Empty if none was.

@@ -12,7 +12,7 @@ namespace {
 
 size_t divide(size_t a, size_t b) { return (a + b - 1) / b; }
 
-// What a rank looks after: all of the message, or its share.
+// The bytes that a rank looks after: all of the message, or its share.
 size_t piece_of(const VerifiedPlan& plan, const Query& query) {
   const auto ranks = static_cast<size_t>(plan.plan().rank_count());
   return chunks_of_size(plan.plan()) > 1 ? divide(query.bytes, ranks) : query.bytes;
@@ -34,7 +34,7 @@ size_t GpuLaunch::most_channels(int queues) const {
   return static_cast<size_t>(std::clamp(gpus_.most_sms / queues, 1, kMostChannels));
 }
 
-// As many threads as share the work: of packets one for each word and rank, of lines eight for fifteen words.
+// Takes as many threads as share the work: with LL one for each word and rank, with LL128 eight for fifteen words.
 LaunchShape GpuLaunch::spread(Protocol protocol, size_t threads) const {
   LaunchShape shape{protocol, 1, 128};
   shape.channels = static_cast<int>(std::clamp<size_t>(divide(threads, 128), 1, most_channels(1)));
@@ -49,8 +49,8 @@ Protocol GpuLaunch::protocol_for(const VerifiedPlan& plan, size_t piece) const {
   RuleSubject subject = subject_of(machine_, query_);
   subject.steps = plan.report().steps;
   subject.pieces = peers > 0 && piece > SIZE_MAX / peers ? SIZE_MAX : piece * peers;
-  // Of bytes that there is memory for where flags are inside the data, what a few channels have of it, but for what is
-  // lost at ends: in several epochs, signals are faster.
+  // In several epochs Simple is faster than LL and LL128. A few channels have less memory for flagged data than all
+  // have, so the message counts as so much longer. An eighth is lost at ends.
   if (subject.flags[static_cast<size_t>(Flag::kFewSms)] && subject.pieces < SIZE_MAX / 8 / kMostChannels) {
     subject.pieces = divide(subject.pieces * 8 * kMostChannels, most_channels(1) * 7);
   }

@@ -37,9 +37,9 @@ inline constexpr int kMostChannels = 64, kMostHostChannels = 4;  // for which GP
 inline constexpr int kLeastThreads = 64, kMostThreads = 512;     // of a channel
 inline constexpr size_t kVectorBytes = 16;                       // what a thread moves at once
 
-// A channel is a CTA, or one for each queue of the plan, that runs the plan (or for its last slice another) by itself
-// on slices of the message, with signals and scratch of its own; channel s of a rank deals with channel s of its peers
-// only. So channels of one rank never wait for each other, though queues of one channel may.
+// A channel is a CTA, or one for each queue of the plan. It runs the plan (for its last slice perhaps another) by
+// itself on slices of the message, with signals and scratch of its own. Channel s of a rank deals with channel s of its
+// peers only. So channels of one rank never wait for each other, though queues of one channel may.
 struct LaunchShape {
   Protocol protocol = Protocol::kSimple;
   int channels = 16;
@@ -55,8 +55,8 @@ struct LaunchGrid {
   int queues = 1;
 };
 
-// The shape in words, for so many queues: "16 channels, 32 CTAs of 512 threads, Simple", "62 channels, 124 CTAs of 512
-// threads, Simple, and 4 channels, 8 CTAs for 8.2% through host memory".
+// The shape in words, for so many queues, such as "16 channels, 32 CTAs of 512 threads, Simple". With a host path, ",
+// and 4 channels, 8 CTAs for 8.2% through host memory" follows.
 std::string to_text(const LaunchShape& shape, int queues);
 // Reads PLAIT_LAUNCH, such as "LL:32x512" or "Simple:62x512+4:8%" (where HostPath::bytes_per_second stays 0).
 // Throws kInvalidArgument with the expected form.

@@ -42,13 +42,6 @@ void GpuFacts::set_peer_memory(PeerMemoryKind peer_memory, bool in_one_process) 
   blocks_stay = peer_memory != PeerMemoryKind::kIpc || in_one_process;
 }
 
-AlgorithmArguments RankMachine::arguments(Collective collective, int root) const {
-  AlgorithmArguments arguments = base;
-  arguments.collective = collective;
-  arguments.root = has_root(collective) ? root : 0;
-  return arguments;
-}
-
 RankMachine place_on(const Topology& topology, const std::vector<int>& device_of_rank, const Settings& settings) {
   RankMachine machine;
   machine.topology = topology;

@@ -37,7 +37,12 @@ struct RankMachine {
 
   int ranks() const { return static_cast<int>(placement.device_of_rank.size()); }
   // The arguments of algorithms on it.
-  AlgorithmArguments arguments(Collective collective, int root) const;
+  AlgorithmArguments arguments(Collective collective, int root) const {
+    AlgorithmArguments arguments = base;
+    arguments.collective = collective;
+    arguments.root = has_root(collective) ? root : 0;
+    return arguments;
+  }
 };
 
 // Places ranks on a topology, with facts about its GPUs by their models: for described machines, and for `plait plan`.

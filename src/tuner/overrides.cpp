@@ -119,11 +119,4 @@ AlgorithmOverrides AlgorithmOverrides::parse(std::string_view text) {
   return overrides;
 }
 
-const AlgorithmOverrides::Entry* AlgorithmOverrides::find(Collective collective, size_t bytes) const {
-  for (const Entry& entry : entries_) {
-    if (entry.collective == collective && entry.holds(bytes)) return &entry;
-  }
-  return nullptr;
-}
-
 }  // namespace plait

@@ -1,6 +1,7 @@
 // PLAIT_ALGORITHM: the algorithms on which the user insists.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -40,7 +41,11 @@ class AlgorithmOverrides {
   static AlgorithmOverrides parse(std::string_view text);
 
   // Null where the user leaves the choice to the library.
-  const Entry* find(Collective collective, size_t bytes) const;
+  const Entry* find(Collective collective, size_t bytes) const {
+    const auto found =
+        std::ranges::find_if(entries_, [&](const Entry& it) { return it.collective == collective && it.holds(bytes); });
+    return found == entries_.end() ? nullptr : &*found;
+  }
   const std::vector<Entry>& entries() const { return entries_; }
   const std::optional<MessageChoice>& for_messages() const { return messages_; }
   const std::string& text() const { return text_; }

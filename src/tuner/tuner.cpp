@@ -325,7 +325,7 @@ ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
   return made;
 }
 
-// They hold for what a rule chooses, and for GPUs that users let do what they can.
+// Measured times hold for the choice of a rule, on GPUs that users have not restricted.
 void Tuner::add_measured(ChoiceRange& range) const {
   const Choice& choice = range.choice;
   const auto* const tuned = choice.is_tuned ? tuned_table(choice.plan.arguments.collective) : nullptr;

@@ -1,9 +1,9 @@
 // The one choice, for communicators and for `plait plan`.
 //
-// The first of these decides: the plan that the call names, the algorithm on which the user insists, what `plait tune`
-// measured for these very ranks, a measured table of the machine's profile, the candidate that the model finds
-// cheapest. A table that was measured on other machines gives way to a plan over more paths where direct ones alone do
-// not allow as much. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
+// The first of these decides: the plan that the call names, the algorithm on which the user insists, a table of `plait
+// tune` for these very ranks, a table of the machine's profile. Else the candidate that the model finds cheapest is
+// taken. A table that was measured on other machines gives way to a plan over more paths where direct ones alone do not
+// allow as much. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ namespace plait {
 struct ChoiceRange {
   size_t from = 0, to = 0;  // both included; the last range ends with the largest size that was asked for
   Choice choice;
-  // Of the zero-copy plan, if there is one: it goes first.
+  // These figures are of the zero-copy plan, if there is one, since it goes first.
   Protocol protocol = Protocol::kSimple;
   int steps = 0;
   double from_seconds = 0, to_seconds = 0;  // predicted, at its ends

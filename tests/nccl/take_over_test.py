@@ -214,7 +214,7 @@ def test_votes_that_fail() -> None:
 
 
 def test_several_hosts_are_seen_at_once() -> None:
-    """Ranks of another host never come to the meeting, and nobody waits for them."""
+    """Ranks of another host never come to the rendezvous, and nobody waits for them."""
     for child, taken in (("split 0 0", False), ("split {node} 0", True)):
         commands = {rank: ["init 1", REDUCE, child.format(node=rank // 2), REDUCE] for rank in range(4)}
         hosts = {rank: {"PLAIT_HOST_ID": f"host{rank // 2}"} for rank in range(4)}

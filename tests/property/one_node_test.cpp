@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/algorithm.hpp"
+#include "plan/shape.hpp"
 #include "plan/verifier.hpp"
 
 namespace plait {

@@ -44,9 +44,9 @@ def profile_of(costs: dict) -> str:
     return json.dumps({"format": "plait-profile 1", **members})
 
 
-def write_bench(path: Path, collective: str, ranks: int, rows: list[dict]) -> str:
+def write_bench(path: Path, collective: str, ranks: int, rows: list[dict], config: dict | None = None) -> str:
     data = {
-        "config": {"collective": collective, "ranks": ranks, "device": "cuda"},
+        "config": {"collective": collective, "ranks": ranks, "device": "cuda", **(config or {})},
         "machine": {"words": "a machine that is known"},
         "start_time": "2026-01-01T00:00:00",
         "commit": "abcdef0123",
@@ -92,6 +92,47 @@ def test_known_costs_are_recovered(tmp_path, capsys):
     assert values["LL.bytes_share"] == pytest.approx(2.4, rel=0.03)
     assert values["LL128.bytes_share"] == pytest.approx(1.2, rel=0.03)
     assert values["half_bytes.nvlink"] == pytest.approx(30000, rel=0.1)
+
+
+# What `plait bench` says of launches, now and in release 0.1, whose name of a pull did not say who performs it.
+LAUNCHED = [
+    (2, "all_reduce", "one_shot(store)", "64 channels, 64 CTAs of 256 threads, LL", "LL:64x256"),
+    (4, "all_gather", "flat(store)", "64 CTAs of 512 threads, packets", "LL:64x512"),
+    (4, "broadcast", "chain(store, parts=2)", "64 channels, 128 CTAs of 256 threads, Simple", "Simple:64x256"),
+    (2, "all_gather", "pull(sm)", "from buffer to buffer, else 64 CTAs of 512 threads, signals", "Simple:64x512"),
+]
+
+
+def write_launched(folder: Path, changed: dict) -> list[str]:
+    """Results of launches whose kernels cost what profile hopper says, but for what is changed."""
+    machine = topology.machine("hgx-h100-8")
+    costs = json.loads(_core.profile_that_fits(machine, 2)[1])["costs"]
+    costs["kernels"].update(changed)
+    profile, files = models.parse_profile(profile_of(costs)), []
+    for ranks, collective, algorithm, launch, shape in LAUNCHED:
+        rows = []
+        for size in (1 << shift for shift in range(12, 24, 2)):
+            of = {"ranks": ranks, "shape": shape, "with_ending": False}
+            plan = _core.PlanPrediction.of_launch(machine, collective, algorithm, size, **of)
+            row = bench_row(size, algorithm.removesuffix("(sm)"), plan.seconds(profile, size) * 1e6)
+            rows.append({**row, "launch": launch})
+        config = {"settings": {"PLAIT_PDL": "1"}, "graph_calls": 20}
+        files.append(write_bench(folder / f"{len(files)}.json", collective, ranks, rows, config))
+    return files
+
+
+def test_costs_of_kernels_are_recovered(tmp_path, capsys):
+    files = write_launched(tmp_path, {"call_us": 2.9, "store_efficiency": 0.5, "ll_signal_us": 1.4})
+    found = calibrate(capsys, *files, *MACHINE)
+    assert found["held_out_by_default_costs"]["geometric_mean_of_errors"] > 0.1
+    assert found["held_out"]["geometric_mean_of_errors"] < 0.03
+    values = fitted_constants(found)
+    assert values["kernels.call_us"] == pytest.approx(2.9, rel=0.1)
+    assert values["kernels.store_efficiency"] == pytest.approx(0.5, rel=0.1)
+    assert values["kernels.ll_signal_us"] == pytest.approx(1.4, rel=0.2)
+    assert "launch_us" not in values  # which only plans that are simulated once have
+    algorithms = {row["algorithm"] for row in found["fitted"]["rows"]}
+    assert algorithms == {algorithm for _, _, algorithm, _, _ in LAUNCHED}
 
 
 def test_noise_and_rows_that_are_far_off(tmp_path, capsys):

@@ -149,27 +149,43 @@ def test_constant_that_two_files_of_a_folder_have_is_found(check_tree, text, is_
     assert check_tree.check_constants({"src/a/one.cpp": texts["src/a/one.cpp"], "src/b/two.cpp": text}) == []
 
 
+def test_word_that_the_glossary_replaced_is_found(check_tree):
+    lines = ["// Waits.", "// Each Strand has flags."]
+    error = "src/a.hpp:2: says 'Strand'; the word of docs/glossary.md is 'channel'"
+    assert check_tree.check_words(Path("src/a.hpp"), lines) == [error]
+    assert check_tree.check_words(Path("docs" + "/notes/a.md"), lines) == []
+
+
 LONG_LINE = "word " * 24 + "words"
 MANY_WORDS = "some words more\n" * 401
 
 
+def test_page_of_long_lines_warns(check_tree, tmp_path):
+    (warning,) = findings(check_tree, tmp_path, "a.md", f"short\n{LONG_LINE}\n").warnings
+    assert warning == "a.md:2: warning: lines of more than 120 columns: 1"
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "why"),
+    ("name", "text", "count"),
     [
-        ("a.md", MANY_WORDS, "a.md:1: warning: 1203 words"),
-        ("a.md", f"short\n{LONG_LINE}\n", "a.md:2: warning: lines of more than 120 columns: 1"),
+        ("a.md", MANY_WORDS, "1203 words; a page has at most 1200"),
+        ("docs" + "/gpu/a.md", "a word\n" * 401, "802 words; a page has at most 800"),
+        ("docs" + "/notes/a.md", MANY_WORDS, "1203 words; a page has at most 1200"),
+        ("docs" + "/glossary.md", "| word | meaning |\n|---|---|\n" + "| a | b |\n" * 61, "61 rows; at most 60"),
     ],
 )
-def test_page_that_is_hard_to_read_warns(check_tree, tmp_path, name, text, why):
-    (warning,) = findings(check_tree, tmp_path, name, text).warnings
-    assert warning.startswith(why)
+def test_page_that_is_too_long_is_found(check_tree, tmp_path, name, text, count):
+    (error,) = findings(check_tree, tmp_path, name, text).errors
+    assert count in error
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("a.md", f"| {LONG_LINE} |\n"),
-        ("docs" + "/notes/a.md", MANY_WORDS),
+        ("docs" + "/gpu/a.md", "a word\n" * 400),
+        ("docs" + "/glossary.md", "| word | meaning |\n|---|---|\n" + "| a | b |\n" * 60),
+        ("docs" + "/notes/a.md", "| 12.5 | 3 |\n" * 500),
         ("CHANGELOG.md", MANY_WORDS),
     ],
 )

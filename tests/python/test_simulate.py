@@ -38,8 +38,9 @@ def test_the_whole_table():
     lines = result.stdout.splitlines()
     assert lines[0] == "simulated ring: all_reduce of 6 MiB over 6 ranks of summit"
     assert lines[1] == "costs    of profile default"
-    assert lines[2].startswith("time     ") and " were never idle" in lines[2]
-    assert lines[3] == "where    on the critical path"
+    assert lines[2].startswith("launch   one run of the plan, not in slices: profile default has no costs of kernels")
+    assert lines[3].startswith("time     ") and " were never idle" in lines[3]
+    assert lines[4] == "where    on the critical path"
     assert any(line.split()[:5] == ["links", "kind", "bytes", "bandwidth", "flows"] for line in lines)
     # 2 (p - 1) / p of the message cross the first NVLink of the ring, at 80% of its bandwidth.
     assert any(line.split()[:8] == ["gpu0", "->", "gpu1", "nvlink", "10", "MiB", "40", "GB/s"] for line in lines)
@@ -73,6 +74,50 @@ def test_a_barrier_moves_nothing():
     assert found["critical_path"]["latency"] > 0
     result = cli("simulate", "barrier", "--machine", "summit")
     assert result.returncode == 0 and "links" not in result.stdout
+
+
+def test_gpus_perform_launches():
+    found = figures("all_reduce", "--machine", "hgx-h200-4", "--bytes", "8M")
+    assert found["launch"].startswith("64 channels, ") and "Simple" in found["launch"]
+    assert found["bound_seconds"] < found["seconds_in_a_row"] < 1.2 * found["seconds"]
+    assert sum(found["critical_path"].values()) == pytest.approx(found["seconds"])
+    lines = cli("simulate", "all_reduce", "--machine", "hgx-h200-4", "--bytes", "8M").stdout.splitlines()
+    assert f"launch   {found['launch']}" in lines
+    assert any(line.startswith("in a row ") for line in lines)
+    copied = figures("all_gather", "--machine", "hgx-h200-4", "--bytes", "256M")
+    assert copied["launch"].startswith("copy engines, else ")
+    assert (found["why_no_launch"], copied["why_no_launch"]) == ("", "")
+
+
+def test_nobody_measured_launches_of_other_gpus():
+    found = figures("all_reduce", "--machine", "dgx2")
+    assert (found["launch"], found["seconds_in_a_row"], found["profile"]) == ("", None, "hopper")
+    lines = cli("simulate", "all_reduce", "--machine", "dgx2").stdout.splitlines()
+    assert f"launch   one run of the plan, not in slices: {found['why_no_launch']}" in lines
+    assert found["why_no_launch"] == "profile hopper has no costs of kernels for these GPUs"
+    assert not any(line.startswith("in a row") for line in lines)
+
+
+@pytest.mark.parametrize("folding", ["always", "never"])
+def test_plans_over_nodes_are_run_once(folding):
+    options = ("--machine", "hgx-h100-8:nodes=4", "--algorithm", "hierarchical(node: ring, all: ring)")
+    found = figures("all_reduce", *options, "--folding", folding)
+    assert (found["launch"], found["seconds_in_a_row"]) == ("", None)
+    assert found["simulated_ranks"] == (8 if folding == "always" else 32)
+    assert found["why_no_launch"] == "GPUs launch plans of at most 16 ranks on one node"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("all_reduce", "--machine", "hgx-h200-4", "--ranks", "1"), "one rank sends nothing"),
+        (("barrier", "--machine", "hgx-h200-4"), "nothing is moved"),
+        (("all_reduce", "--machine", "hgx-h200-4", "--algorithm", "ring(parts=16)"), "needs more than a launch"),
+    ],
+)
+def test_why_gpus_perform_no_launch(command, why):
+    found = figures(*command)
+    assert found["launch"] == "" and why in found["why_no_launch"]
 
 
 def test_what_if():

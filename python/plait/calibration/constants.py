@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from .measured import Predictor
+from .measured import Predictor, Row
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def with_values(costs: dict[str, Any], values: dict[Constant, float]) -> dict[st
 
 def constants_of(predictor: Predictor) -> list[Constant]:
     """Those on which the predicted times of these rows may depend."""
-    plans = _of_plans(predictor) if any(row.layer < 0 for row in predictor.rows) else []
-    return plans + (_of_layers() if predictor.has_layers else [])
+    plans = _of_plans(predictor) if predictor.has_plans else []
+    return plans + _of_launches(predictor.launched) + (_of_layers() if predictor.has_layers else [])
 
 
 def _of_plans(predictor: Predictor) -> list[Constant]:
@@ -70,6 +70,69 @@ def _of_plans(predictor: Predictor) -> list[Constant]:
         constants.append(Constant((protocol, "signal_share"), 0.05, 2, 0.7))
         constants.append(Constant((protocol, "bytes_share"), 1, 8, 1.5))
     return constants
+
+
+# Of launches: docs/simulate/launches.md says what each is.
+_EVERY_LAUNCH = [
+    ("call_us", 0.05, 50, 1.4),
+    ("load_efficiency", 0.1, 1, 0.76),
+    ("store_efficiency", 0.1, 1, 0.75),
+    ("spread_efficiency", 0.1, 1, 0.73),
+    ("memory_gbps", 100, 2e4, 4000),
+    ("cache_gbps", 100, 1e5, 5000),
+    ("cache_bytes", 1 << 20, 1 << 32, 32 << 20),
+    ("combine_share", 1, 10, 1.1),
+    ("half_bytes", 1, 1 << 24, 4096),
+]
+_SIMPLE = [
+    ("operation_us", 0.01, 50, 1.2),
+    ("wait_us", 0.01, 50, 0.3),
+    ("fence_us", 0.01, 50, 0.9),
+    ("signal_us", 0.01, 50, 0.5),
+    ("local_signal_us", 0.01, 50, 0.5),
+    ("stagger_us", 0.005, 2, 0.06),
+    ("cta_gbps", 1, 1000, 65),
+]
+_LL = [("ll_words_us", 0.01, 50, 0.1), ("ll_signal_us", 0.01, 50, 0.5)]
+_LL128 = [("ll128_words_us", 0.01, 50, 0.2), ("ll128_signal_us", 0.01, 50, 1.1)]
+_THROUGH_HOST = [
+    ("host_fence_us", 0.01, 200, 2),
+    ("host_signal_us", 0.01, 200, 1),
+    ("host_efficiency", 0.05, 1, 0.8),
+]
+_ZERO_COPY = [
+    ("barrier_us", 0.01, 100, 1),
+    ("barrier_signal_us", 0.01, 100, 0.3),
+    ("request_share", 1e-3, 0.9, 0.2),
+]
+_COPY_ENGINES = [("copy_us", 0.01, 14, 9), ("copy_efficiency", 0.1, 1, 0.78)]
+_BY_HOST = [("launched_us", 0.01, 100, 0.8), ("host_us", 0.1, 1000, 5)]
+
+
+def _of_launches(rows: list[Row]) -> list[Constant]:
+    """Those that the rows' launches have."""
+    if not rows:
+        return []
+    shapes = [row.launch.shape for row in rows]
+    zero_copy = [row.algorithm for row in rows if "zero_copy" in row.algorithm or row.algorithm.startswith("pull")]
+    without_pdl = any(not row.launch.has_pdl for row in rows) and any(row.launch.has_pdl for row in rows)
+    groups = [
+        (True, _EVERY_LAUNCH),
+        (without_pdl, [("pdl_us", 0.01, 10, 0.25)]),
+        (any(it.startswith("Simple") for it in shapes), _SIMPLE),
+        (any(it.startswith("LL:") for it in shapes), _LL),
+        (any(it.startswith("LL128") for it in shapes), _LL128),
+        (any("+" in it for it in shapes), _THROUGH_HOST),
+        (bool(zero_copy), _ZERO_COPY),
+        (any("sm" not in it for it in zero_copy), _COPY_ENGINES),
+        (any(row.launch.by_host for row in rows), _BY_HOST),
+    ]
+    return [
+        Constant(("kernels", name), least, most, start)
+        for counts, group in groups
+        if counts
+        for name, least, most, start in group
+    ]
 
 
 def _of_layers() -> list[Constant]:

@@ -48,7 +48,7 @@ class Residuals:
 
     @property
     def geometric_mean(self) -> float | None:
-        """Of the errors, up or down: 0.05 is 5%. None of no rows."""
+        """The geometric mean of errors, up or down: 0.05 is 5%. None where there are no rows."""
         logs = [abs(math.log1p(error)) for error in self.errors]
         return math.expm1(sum(logs) / len(logs)) if logs else None
 
@@ -77,7 +77,7 @@ class Fit:
 def held_out(rows: Sequence[Row], share: float) -> set[int]:
     """Which rows are kept from the fit: of each series this share of its sizes, evenly from the second on.
 
-    Of hierarchies whole ones are held out.
+    Whole hierarchies are held out.
     """
     layers = sorted({row.series for row in rows if row.layer >= 0})
     out = {i for i, row in enumerate(rows) if row.layer >= 0 and _is_out(layers.index(row.series), share)}
@@ -104,17 +104,29 @@ class _Problem:
         self._numbers = numbers
         self._measured = np.log([predictor.rows[i].seconds for i in numbers])
 
+    @property
+    def is_slow(self) -> bool:
+        return bool(self._predictor.launched)
+
     def all_seconds(self, values: dict[Constant, float]) -> list[float]:
         return self._predictor.seconds(_profile_of(with_values(self._costs, values)))
 
     def residuals(self, constants: list[Constant], logs: np.ndarray) -> np.ndarray:
-        times = self.all_seconds(dict(zip(constants, np.exp(logs).tolist(), strict=True)))
-        off = np.log(np.maximum([times[i] for i in self._numbers], 1e-12)) - self._measured
+        values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
+        times = self._predictor.seconds(_profile_of(with_values(self._costs, values)), self._numbers)
+        off = np.log(np.maximum(times, 1e-12)) - self._measured
         pulls = [_PULL * (log - _start(it, self._costs)) for it, log in zip(constants, logs, strict=True)]
         return np.concatenate([off, pulls])
 
     def slopes(self, constants: list[Constant], logs: np.ndarray) -> np.ndarray:
         columns = []
+        if self.is_slow:  # launches, which take long to simulate: one-sided
+            at = self.residuals(constants, logs)
+            for i, constant in enumerate(constants):
+                moved = logs.copy()
+                moved[i] += _STEP if moved[i] + _STEP < math.log(constant.most) else -_STEP
+                columns.append((self.residuals(constants, moved) - at) / (moved[i] - logs[i]))
+            return np.stack(columns, axis=1)
         for i, constant in enumerate(constants):
             low, high = logs.copy(), logs.copy()
             low[i] = max(low[i] - _STEP, math.log(constant.least))
@@ -161,14 +173,14 @@ def _solve(problem: _Problem, constants: list[Constant], starts: list[np.ndarray
                 f_scale=_SOFT,
                 xtol=1e-6,
                 ftol=1e-6,
-                max_nfev=60,
+                max_nfev=12 if problem.is_slow else 60,
             )
         )
     return min(results, key=lambda result: result.cost)
 
 
 def _standard_errors(result, rows: int) -> np.ndarray:
-    """Of the logarithms; infinite where no row says anything."""
+    """The standard errors of the logarithms; infinite where no row says anything."""
     slopes = result.jac[:rows]
     spread = 2 * result.cost / max(1, rows - slopes.shape[1])
     values, vectors = np.linalg.eigh(slopes.T @ slopes)
@@ -189,9 +201,10 @@ def fit(predictor: Predictor, costs: dict[str, Any], constants: list[Constant], 
         raise ValueError(f"{len(numbers)} rows are left to fit; at least {_LEAST_ROWS} are needed")
     problem = _Problem(predictor, costs, numbers)
     everything, constants, needed = constants, list(constants), set()
-    starts = [np.array([_start(it, costs) + shift for it in constants]) for shift in _STARTS]
+    shifts = _STARTS[:1] if predictor.launched else _STARTS
+    starts = [np.array([_start(it, costs) + shift for it in constants]) for shift in shifts]
     result = _solve(problem, constants, starts)
-    while constants:
+    while constants and not problem.is_slow:  # where it is, the pull alone keeps what rows do not determine
         errors = _standard_errors(result, len(numbers))
         order = [i for i in np.argsort(-errors) if errors[i] > _MOST_UNSURE and constants[i] not in needed]
         if not order:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from typing import Any
 
 from .. import _core, calibration
@@ -84,6 +85,7 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(f"calibrate: rows are of GPUs, and {machine.name} has none; name theirs with --machine")
     predictor = Predictor(machine, rows)
     base = _base_profile(options, machine, predictor.rows)
+    _use_launches(predictor, base["costs"])
     out = calibration.held_out(predictor.rows, options.hold_out)
     try:
         made = calibration.fit(predictor, base["costs"], _constants(options, predictor), out)
@@ -99,6 +101,18 @@ def _run(options: argparse.Namespace) -> int:
     else:
         _print(made, rows, base, options)
     return 0
+
+
+def _use_launches(predictor: Predictor, costs: dict[str, Any]) -> None:
+    """Rows that say how they were launched are fitted as launches; without any, the profile has no costs of kernels."""
+    if "kernels" not in costs:
+        return
+    predictor.use_launches()
+    if not predictor.launched:
+        del costs["kernels"]
+        return
+    for member in ("gpus", "source"):  # of what others measured
+        costs["kernels"].pop(member, None)
 
 
 def _constants(options: argparse.Namespace, predictor: Predictor) -> list[calibration.Constant]:
@@ -122,9 +136,15 @@ def _base_profile(options: argparse.Namespace, machine: Topology, rows: list[Row
 
 
 def _command(options: argparse.Namespace) -> str:
-    machine = f" --machine {options.machine}" if options.machine else ""
-    nodes = f" --nodes {options.nodes}" if options.nodes > 1 else ""
-    return f"plait calibrate{machine}{nodes} --from {usage.size_text(options.least)} --hold-out {options.hold_out:g}"
+    """What makes this profile again, but for where it is written."""
+    words = ["plait", "calibrate", *options.files]
+    words += ["--machine", options.machine] if options.machine else []
+    words += ["--nodes", str(options.nodes)] if options.nodes > 1 else []
+    words += ["--profile", options.profile] if options.profile else []
+    words += [word for name in options.keep for word in ("--keep", name)]
+    words += ["--from", usage.size_text(options.least).replace(" ", "")] if options.least > 1 else []
+    words += ["--least-time"] if options.least_time else []
+    return shlex.join([*words, "--hold-out", f"{options.hold_out:g}", "--name", options.name])
 
 
 def _percent(share: float | None) -> str:
@@ -187,7 +207,10 @@ def _print(made: Fit, rows: Rows, base: dict[str, Any], options: argparse.Namesp
     show(f"  {'constant':28} {'fitted':>12} {'default':>12}  may be off by")
     for constant, value in made.values.items():
         factor = made.factors[constant]
-        unsure = f"{100 * (factor - 1):.0f}%" if factor < 10 else "any factor, but the default fits worse"
+        hardly = (
+            "any factor: rows hardly say" if constant.path[0] == "kernels" else "any factor, but the default fits worse"
+        )
+        unsure = f"{100 * (factor - 1):.0f}%" if factor < 10 else hardly
         show(f"  {constant.name:28} {value:12.4g} {_number(constant.value(base['costs'])):>12}  {unsure}")
     for constant, default in made.kept.items():
         show(f"  {constant.name:28} {'':12} {_number(default):>12}  not determined by these rows; the default is kept")

@@ -89,7 +89,7 @@ def _search(hierarchies: models.Hierarchies, options: argparse.Namespace) -> dic
 
 
 def _search_all(hierarchies: models.Hierarchies, size: int):
-    """Of every hierarchy; None where they are too many."""
+    """The times of every hierarchy; None where they are too many."""
     ranks = hierarchies.ranks
     if ranks == 1 or _core.ordered_factorisations(ranks, _MOST_HIERARCHIES + 1) > _MOST_HIERARCHIES:
         return None

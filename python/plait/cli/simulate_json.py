@@ -1,4 +1,4 @@
-"""Simulated runs as JSON: what `plait simulate --json` prints. docs/simulate.md lists the keys; new ones may come."""
+"""Simulated runs as JSON: what `plait simulate --json` prints. docs/command_line/json.md lists the keys."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "why_whole": made.why_whole,
         "why_unproved": made.why_unproved,
         **_times_of(made),
+        "launch": made.launch,
+        "why_no_launch": made.why_no_launch,
+        "seconds_in_a_row": made.seconds_in_a_row or None,
         "links": made.links,
         "queues": made.queues,
         "what_if": [{"change": change, **_times_of(it)} for change, it in others.items()],

@@ -71,7 +71,7 @@ class _Tuning:
         return EXIT_FAILED if any(row.wrong for _, rows in made for row in rows) else 0
 
     def _profile(self, first: _core.Communicator) -> dict[str, Any]:
-        """What is written has all of this profile, and what is tuned."""
+        """The written profile has all of this one, and the tuned rules."""
         options = self._options
         if options.merge and Path(options.output).exists():
             file = options.output

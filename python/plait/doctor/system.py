@@ -19,14 +19,14 @@ _KILLED_SECONDS = 2.0
 
 
 class Answer(NamedTuple):
-    """Of a program that ran. `error` is empty where it ended with status 0."""
+    """The result of a program that ran. `error` is empty where it ended with status 0."""
 
     output: str
     error: str = ""
 
 
 class Space(NamedTuple):
-    """Of a file system, in bytes."""
+    """The size of a file system, in bytes."""
 
     size: int
     free: int
@@ -109,7 +109,7 @@ class System:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, sorted; nothing where it is not there."""
+        """The names in a folder, sorted; nothing where it is not there."""
         try:
             return sorted(os.listdir(self.path(folder)))
         except OSError:

@@ -20,7 +20,7 @@ PAPERS = {
     "blink": "broadcast, gather, all-gather and all-reduce on subsets of a DGX-1 (Wang et al., 2020)",
     "nv-group": "all-reduce over NVLink groups on Summit and DGX-2, to 1,536 GPUs, and training (Chu et al., 2020)",
     "awan": "broadcast of large messages on KESCH, 8 to 1,024 GPUs (Awan et al., 2016)",
-    "temucin": "two paths between GPUs, and all-reduce over them, on Mist and Cedar (Temucin et al., 2021)",
+    "temucin": "two paths between GPUs, all-reduce over them, and training, on Mist and Cedar (Temucin et al., 2022)",
 }
 
 

@@ -279,7 +279,10 @@ def _claims_section() -> Section:
     return Section(
         "What the slides say, and what Plait computes",
         [
-            compared_with_place([*nccl_values(), *opt_values()], "Largest ratios of times; as good as: the smallest."),
+            compared_with_place(
+                [*nccl_values(), *opt_values()],
+                "Up to: the largest ratio of times over all sizes; as good as: the smallest.",
+            ),
             "Where Plait differs. The slides do not say which algorithms MV2-GDR ran for which size. Taken at its "
             "best, with a scatter and all-gather along a ring, it moves nearly as few bytes as a chain, and there is "
             "little to gain; taken as trees, which send the whole message in every step, the gains are near those of "

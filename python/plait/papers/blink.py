@@ -188,7 +188,7 @@ def mean_speedup(machine: str) -> Compared:
     product = 1.0
     for count in range(4, 8):
         product *= speedups(machine)[count]
-    name = f"trees over rings, 4 to 7 GPUs, {machine}"
+    name = f"trees over rings, geometric mean of 4 to 7 GPUs, {machine}"
     return Compared(name, PAPER["speedup"]["value"], product**0.25)
 
 
@@ -209,7 +209,7 @@ def page() -> Page:
         summary,
         f"{PAPER['source']}. Computed by Plait's simulator on the machines dgx1-p100 and dgx1-v100, with the "
         f"default costs, "
-        "in which a link gets 80% of its stated bandwidth.",
+        "in which a link gets 80% of its stated bandwidth. Nothing was fitted.",
         [
             Section(
                 "Figure 1 and section 2: counting links",

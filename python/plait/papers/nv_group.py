@@ -424,14 +424,16 @@ def page() -> Page:
         f"times as fast as a ring, by Plait's simulator; the paper says {peak.paper:.0f} and {over.paper:.1f}. "
         f"On Summit its ring over groups beats a flat ring for short messages, up to "
         f"{best_gain(NV_GROUP, NCCL_RING)[0]:.1f} times against {PAPER['latency_over'][NCCL_RING.name]} in the paper, "
-        f"but not for long ones, where one ring of either kind fills one network adapter each way. "
+        f"but not for long ones, where the paper has it ahead of all and here one ring of either kind fills one "
+        f"network adapter each way. "
         f"Training ResNet-50 comes out {100 * training[0].error:.0f} to {100 * training[1].error:.0f}% faster than "
         f"measured, by a model that knows links and overlap but no stragglers."
     )
     origin = (
         f"{PAPER['source']}. Computed by plait simulate and plait training on the machines summit and dgx2, with the "
         "costs of the profile default: latencies as assumed for machines without a profile of their own, 80% of the "
-        "stated bandwidth of every link. Nothing was fitted."
+        "stated bandwidth of every link. Nothing was fitted; in figures 14 to 16 the throughput of one GPU is the "
+        "paper's."
     )
     return Page(
         "All-reduce over NVLink groups (NV-Group, Chu et al.)",

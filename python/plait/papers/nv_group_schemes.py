@@ -114,7 +114,7 @@ def _plan_took(plan: str, gpus: int, size: int) -> Took:
 
 
 def _last_simulated(plan: str, size: int) -> int:
-    """What is simulated takes seconds, not minutes: the steps of rings grow with the GPUs."""
+    """Simulations take seconds, not minutes: the steps of rings grow with the GPUs."""
     if plan not in (_RING, _GROUP_RING, _TWO_RINGS):
         return GPUS[-1]
     if size < _LONG_MESSAGE:  # latency alone counts, and grows in a line

@@ -96,7 +96,7 @@ def _run(plan: str, nodes: int) -> simulator.Simulation:
 
 @cache
 def _operations(plan: str, nodes: int) -> list[dict[str, Any]]:
-    """Of all ranks; each knows its own rank as "rank"."""
+    """The operations of all ranks; each knows its own rank as "rank"."""
     made = plans.for_machine(topology.machine("summit", nodes), "all_reduce", plan).plan
     ranks = json.loads(made.to_json())["ranks"]
     return [

@@ -18,6 +18,12 @@ figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figca
 .scroll { overflow-x: auto; } .source { font-size: .9rem; opacity: .8; }"""
 
 
+_CODES = (
+    "Codes such as TEM-38 number what a paper says, D-TEM-01 a doubt about what it prints: docs/papers.md of Plait has "
+    "their beginnings."
+)
+
+
 @dataclass(frozen=True)
 class Plot:
     """A plot under a name that can be a file's. `svg` begins with <svg, and has the color of the text around it."""
@@ -64,7 +70,7 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<style>\n{_STYLE}\n</style>\n</head>\n<body>\n<h1>{html.escape(self.title)}</h1>\n"
             f'<p><strong>{html.escape(self.summary)}</strong></p>\n<p class="source">{html.escape(self.origin)}</p>\n'
-            f"{body}</body>\n</html>\n"
+            f'{body}<p class="source">{_CODES}</p>\n</body>\n</html>\n'
         )
 
 

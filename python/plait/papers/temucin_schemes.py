@@ -58,7 +58,7 @@ def one_path(name: str, size: int, window: int) -> float:
 
 
 def stated_gbps(name: str, kinds: tuple[str, str]) -> float:
-    """Of the link between the kinds of devices at its ends, such as two GPUs, as the machine's file has it."""
+    """The bandwidth of a link between such devices, two GPUs say, as the machine's file has it."""
     devices = machine(name).devices
     return next(
         it.gbps for it in machine(name).links if sorted((devices[it.a].kind, devices[it.b].kind)) == sorted(kinds)
@@ -147,3 +147,33 @@ def two_path_seconds(name: str, size: int, host: int) -> float:
         for parts in (4, 8, 16)
     ]
     return min(run.seconds for run in runs)
+
+
+# ---- Several paths in collectives ----
+
+EIGHTHS = 8  # a share through the host is so many eighths
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Plans of the shelf that differ in their shares of paths and their parts (TEM-16, TEM-19)."""
+
+    name: str
+    plan: str  # {paths}: shares of paths, or nothing
+
+
+PATTERNS = (
+    Pattern("leaders: three_stage", "three_stage({paths}parts={parts})"),
+    Pattern(
+        "sockets share out: flat, then a ring", "hierarchical(group: flat(store), all: ring, {paths}parts={parts})"
+    ),
+    Pattern("flat over all GPUs, in two stages", "hierarchical(all: flat(store), {paths}parts={parts})"),
+)
+
+
+@cache
+def pattern_seconds(name: str, pattern: Pattern, size: int, host: int) -> float:
+    """The fastest number of parts, with so many eighths of what goes between two GPUs of a socket through the host."""
+    paths = f"direct: {EIGHTHS - host}, host: {host}, " if host else ""
+    plans = [pattern.plan.format(paths=paths, parts=parts) for parts in PARTS]
+    return min(simulator.simulate(machine(name), "all_reduce", size, plan).seconds for plan in plans)

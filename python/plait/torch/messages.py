@@ -1,9 +1,10 @@
 """Messages between two ranks of a process group, with tags.
 
-Each direction between two ranks has a lane of its own: a communicator of the two, made when the first message needs it,
-and at each end a thread that performs the messages in their order. So a message waits for no other rank than its peer,
-and where two ranks send to each other first, neither waits for ever. A message is a header, which has its tag and its
-bytes, and its data. A receiver that finds another tag than those that it waits for keeps the data until it is wanted.
+Each direction between two ranks has a lane of its own. It is a communicator of the two, made when the first message
+needs it, with a thread at each end that performs the messages in their order. So a message waits for no other rank than
+its peer, and where two ranks send to each other first, neither waits for ever. A message is a header, which has its tag
+and its bytes, and its data. A receiver that finds another tag than those that it waits for keeps the data until it is
+wanted.
 """
 
 from __future__ import annotations

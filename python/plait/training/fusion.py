@@ -82,7 +82,7 @@ def schedule(gradients: Sequence[Gradient], fusion: Fusion, costs: Costs) -> lis
 
 
 def buffers(gradients: Sequence[Gradient], threshold_bytes: float) -> Iterator[list[Gradient]]:
-    """As many as fit, in order. What is larger than the buffer goes alone."""
+    """As many as fit, in order. A gradient that is larger than the buffer goes alone."""
     buffer: list[Gradient] = []
     for gradient in gradients:
         if buffer and sum(it.bytes for it in buffer) + gradient.bytes > threshold_bytes:

@@ -46,7 +46,7 @@ class Network:
 
     @cached_property
     def multiply_adds(self) -> int:
-        """Of the forward pass, for one sample."""
+        """The multiply-adds of the forward pass, for one sample."""
         return sum(layer.multiply_adds for layer in self.layers)
 
 
@@ -80,7 +80,7 @@ class LayerBuilder:
         self.size = tuple(1 for _ in self.size)
 
     def dense(self, outputs: int) -> None:
-        """Of all that there is, with a bias."""
+        """Adds a dense layer of all that there is, with a bias."""
         weights = self.channels * math.prod(self.size) * outputs
         self.average()
         self.channels = outputs

@@ -1,4 +1,4 @@
-"""What is compared, and what was measured of it."""
+"""The candidates that are compared, and their measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rules for all sizes, of rows of some.
 
-Between two sizes with other candidates, the rule changes where their times cross: from one size to the next, a time is
+Between two sizes with other candidates, the rule changes where their times cross. From one size to the next, a time is
 taken to be a start and a share for each byte. Where a time is missing, the rule changes at the geometric mean.
 """
 

@@ -1,8 +1,8 @@
 """Finds the fastest candidate for messages of one size.
 
-All candidates are timed shortly. The few that came near the fastest, and what was chosen before, are timed again in
-many short loops, in turn, so that each repeat is a fair pair whatever else the machine does. The fastest of these must
-then win a second time, against what was chosen before alone: the best of many is partly the luckiest.
+All candidates are timed shortly. The few that came near the fastest, and the choice before, are timed again in many
+short loops, in turn. So each repeat is a fair pair whatever else the machine does. The fastest of these must then win a
+second time, against what was chosen before alone: the best of many is partly the luckiest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Effort:
 
 
 def find_best(measurer: Measurer, size: int, effort: Effort, favourite: Candidate | None = None) -> Row:
-    """Measures one size. Of candidates that the spread does not tell apart, the favourite is taken: the neighbour's."""
+    """Measures one size. Where the spread does not tell candidates apart, takes the favourite: the neighbour's."""
     calls = _calls_of(measurer, size, effort)
     tried = [BEFORE, *(it for it in measurer.candidates if not measurer.is_before(it, size))]
     first = _measure(measurer, tried, size, Loops(_FIRST_REPEATS, max(1, calls // 4), check=True))
@@ -66,7 +66,7 @@ def _measure(measurer: Measurer, candidates: Sequence[Candidate], size: int, loo
 
 
 def _shares(samples: dict[Candidate, Sample]) -> dict[Candidate, float]:
-    """Of the time before, repeat by repeat: what slowed the machine down in a repeat slowed both."""
+    """Shares of the time before, repeat by repeat: a slow machine slowed both in a repeat."""
     return {it: 1 / spread.gain(samples[BEFORE].seconds, sample.seconds) for it, sample in samples.items()}
 
 

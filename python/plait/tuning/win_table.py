@@ -2,7 +2,7 @@
 
 A size is a win if Plait was at least 2% faster than NCCL in its better mode (plain or with registered buffers), in
 place and not, in every cycle. A row has neighbouring sizes that are all wins, and holds for what lies between them.
-What is shorter than the shortest size that was measured counts as that one, if it has at most 64 bytes.
+A message shorter than the shortest measured size counts as that one, if it has at most 64 bytes.
 
 Rows of `captured` calls come from calls in CUDA graphs. Those of others come from launched calls or, where only graphs
 were measured, from sizes at which a call takes longer on the GPU than its launch on the host: 10 us. There Plait is as
@@ -69,7 +69,7 @@ def least_ratio(row: dict[str, Any]) -> float:
 
 
 def bytes_of(row: dict[str, Any]) -> int:
-    """Of the count that the call names."""
+    """The bytes of the count that the call names."""
     sizes = {"int8": 1, "float8_e4m3fn": 1, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
     return row["count"] * sizes[row["type"]]
 

@@ -62,8 +62,8 @@ Arrival Carrier::store(QueueId from, const std::vector<Place>& sources, const st
   return {landing, builder_.signal(relay, to)};
 }
 
-Arrival Carrier::push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
-                      Place landing, ChunkRange range) {
+Arrival Carrier::put(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
+                     Place landing, ChunkRange range) {
   if (together(from.rank, to.rank)) return store(from, sources, kept, to, landing, range);
   // Send it at once, if possible, so that what is kept is stored while it travels. An input cannot go at once if
   // something is kept: the store to the output may be a store to the same memory.
@@ -77,7 +77,7 @@ Arrival Carrier::push(QueueId from, const std::vector<Place>& sources, const std
   return send(from, results[0], to, landing, range);
 }
 
-Arrival Carrier::offer(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing) {
+Arrival Carrier::expose(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing) {
   if (together(from.rank, to.rank)) return {source, builder_.signal(from, to)};
   return send(from, source, to, landing ? *landing : builder_.take_scratch(to.rank, range.count), range);
 }

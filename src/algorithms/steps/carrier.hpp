@@ -41,21 +41,21 @@ class Carrier {
   // Whether data goes from one to the other by way of host memory.
   bool by_host(int from, int to) const;
 
-  // Takes a landing place for push(): neighbouring slots at the receiver or, by way of host memory, at the sender.
+  // Takes a landing place for put(): neighbouring slots at the receiver or, by way of host memory, at the sender.
   Place take_landing(int from, int to, int count);
 
   // `from` combines the sources, and stores the result at `landing`, a place that `to` can read, and at `kept`, places
   // on its own node. Between nodes the result leaves from the only source, or from the first kept place, which must be
   // the rank's own, or from scratch of its own.
-  Arrival push(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
-               Place landing, ChunkRange range);
+  Arrival put(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
+              Place landing, ChunkRange range);
 
   // Lets `to` read what `from` has at `source`. Between nodes it is sent to `landing`, or to scratch if none is given.
-  Arrival offer(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing = {});
+  Arrival expose(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing = {});
 
-  // The three parts of an offer, for many messages at once between nodes. release(): what `from` has done so far may be
-  // sent. carry(): sends it, without a signal to either queue. announce(): tells `to` that all has come that was sent
-  // to it so far.
+  // These are the three parts of expose(), for many messages at once between nodes. release() lets the network send
+  // what `from` has done so far. carry() sends it, without a signal to either queue. announce() tells `to` that all has
+  // come that was sent to it so far.
   void release(QueueId from);
   void carry(QueueId from, Place source, QueueId to, Place landing, ChunkRange range);
   SignalId announce(QueueId to);
@@ -75,7 +75,7 @@ class Carrier {
   struct NetQueues {
     std::optional<QueueId> out, in;
   };
-  // Of data from one rank to another, at the rank that passes it on.
+  // The queue that passes on data from one rank to another, at the rank between them.
   QueueId relay_queue(int rank, int from, int to);
   QueueId out_queue(int rank);
   QueueId in_queue(int rank);

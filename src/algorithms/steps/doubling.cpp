@@ -38,7 +38,7 @@ void DoublingSteps::reduce_in(const HeldByRank& held) {
         reduce(extra, {published}, theirs);
         theirs = {published};
       }
-      const Arrival arrival = carrier_.offer(shape_.queues[extra], theirs[0], shape_.queues[x], shape_.range);
+      const Arrival arrival = carrier_.expose(shape_.queues[extra], theirs[0], shape_.queues[x], shape_.range);
       carrier_.await(arrival);
       sources.push_back(arrival.place);
     }
@@ -50,7 +50,7 @@ void DoublingSteps::reduce_in(const HeldByRank& held) {
 void DoublingSteps::exchange(int distance, const Finish& finish) {
   std::vector<Arrival> arrivals;  // at the partner of each queue
   for (int x = 0; x < core_; ++x) {
-    arrivals.push_back(carrier_.offer(shape_.queues[x], sums_[x], shape_.queues[x ^ distance], shape_.range));
+    arrivals.push_back(carrier_.expose(shape_.queues[x], sums_[x], shape_.queues[x ^ distance], shape_.range));
   }
   for (int x = 0; x < core_; ++x) {
     const int partner = x ^ distance;
@@ -85,7 +85,7 @@ std::vector<Place> DoublingSteps::results(int x, const Finish& finish) {
 void DoublingSteps::reduce_out(const Finish& finish) {
   for (int extra = core_; extra < size(); ++extra) {
     const QueueId from = shape_.queues[extra - core_], to = shape_.queues[extra];
-    const Arrival arrival = carrier_.offer(from, handed_on_[extra - core_], to, shape_.range, own(extra, finish));
+    const Arrival arrival = carrier_.expose(from, handed_on_[extra - core_], to, shape_.range, own(extra, finish));
     carrier_.await(arrival);
     const auto places = beside({arrival.place}, places_at(finish.places(to.rank), shape_.range.first));
     if (!places.empty()) reduce(extra, places, {arrival.place});

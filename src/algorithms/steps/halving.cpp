@@ -90,7 +90,7 @@ void HalvingSteps::fold_in(HeldByRank& held) {
   for (int member = 0; member < extras(); ++member) {
     const QueueId from = extra(member), to = queue(member);
     const Place landing = carrier_.take_landing(from.rank, to.rank, all.count);
-    const Arrival arrival = carrier_.push(from, places_at(held[from.rank], all.first), {}, to, landing, all);
+    const Arrival arrival = carrier_.put(from, places_at(held[from.rank], all.first), {}, to, landing, all);
     arrivals_[to.rank].push_back(arrival.signal);
     held[to.rank].insert(held[to.rank].begin(), {landing, all.first});
   }
@@ -108,7 +108,7 @@ void HalvingSteps::halve(const Round& round, int count, HeldByRank& held) {
       const ChunkRange theirs = around(peer, count);
       const Place landing = carrier_.take_landing(from.rank, to.rank, theirs.count);
       const auto sources = places_at(held[from.rank], theirs.first);
-      arrivals[to.rank].push_back(carrier_.push(from, sources, {}, to, landing, theirs).signal);
+      arrivals[to.rank].push_back(carrier_.put(from, sources, {}, to, landing, theirs).signal);
       news[to.rank].push_back({landing, theirs.first});
     }
   }
@@ -126,7 +126,7 @@ void HalvingSteps::hand_out_extra_pieces(HeldByRank& held) {
     await(from);
     const Place landing = carrier_.take_landing(from.rank, to.rank, piece.count);
     const auto sources = places_at(held[from.rank], piece.first);
-    arrivals_[to.rank].push_back(carrier_.push(from, sources, {}, to, landing, piece).signal);
+    arrivals_[to.rank].push_back(carrier_.put(from, sources, {}, to, landing, piece).signal);
     held[to.rank] = {{landing, piece.first}};
   }
 }
@@ -181,13 +181,13 @@ void HalvingSteps::begin_gathering(int member, const HeldByRank& held, const Fin
   const Held place = landing(from, to, other);
   const auto kept = places_at(finish.places(from.rank), other.first);
   const auto sources = places_at(held[from.rank], other.first);
-  const auto arrival = carrier_.push(from, sources, beside(sources, kept), to, place.at(other.first), other);
+  const auto arrival = carrier_.put(from, sources, beside(sources, kept), to, place.at(other.first), other);
   if (finish.stored) finish.stored(from.rank, other);
   arrivals_[to.rank].push_back(arrival.signal);
   fresh_[member].push_back({{arrival.place}, other});
 }
 
-// What the member has, in the order of the message: what is fresh, and between that its output.
+// The data of the member, in the order of the message: fresh parts, and its output between them.
 std::vector<HalvingSteps::Segment> HalvingSteps::segments(int member, ChunkRange all) const {
   const int rank = queue(member).rank;
   std::vector<Segment> found;
@@ -245,7 +245,7 @@ void HalvingSteps::double_up(const Round& round, int count, const Finish& finish
     for (const int peer : peers(member, round)) {
       const QueueId to = queue(peer);
       arrivals[to.rank].push_back(
-          carrier_.offer(from, homes_.at(from.rank).at(all.first), to, all, homes_.at(to.rank).at(all.first)).signal);
+          carrier_.expose(from, homes_.at(from.rank).at(all.first), to, all, homes_.at(to.rank).at(all.first)).signal);
     }
   }
   for (int member = 0; member < core_; ++member) {
@@ -269,7 +269,7 @@ void HalvingSteps::fold_out(int member, const Finish& finish) {
        {ChunkRange{all.first, its.first - all.first}, ChunkRange{its.end(), all.end() - its.end()}}) {
     if (part.count == 0) continue;
     const Place place = landing(from, to, part).at(part.first);
-    const Arrival arrival = carrier_.push(from, {homes_.at(from.rank).at(part.first)}, {}, to, place, part);
+    const Arrival arrival = carrier_.put(from, {homes_.at(from.rank).at(part.first)}, {}, to, place, part);
     arrivals_[to.rank].push_back(arrival.signal);
     arrived.push_back({{arrival.place}, part});
   }

@@ -14,8 +14,8 @@ namespace plait {
 // more extra queues than there are in the core: c <= queues < 2 c. Empty if it does not.
 std::vector<int> core_factors(const std::vector<int>& given, int queues);
 
-// P queues halve a message in rounds: in each, the f members of a group share out what they are all responsible for, so
-// that a member gives away f - 1 parts of it and gets as many contributions to its own. A core of c = f1 x f2 x … of
+// P queues halve a message in rounds. In each round, the f members of a group share out what they are all responsible
+// for. A member gives away f - 1 parts of it and gets as many contributions to its own. A core of c = f1 x f2 x … of
 // the queues takes part. The P - c extra queues are the right neighbours of the first ones of the core. They give all
 // that they have to their neighbour first (fold-in), and get the result from it in the end (fold-out). Six queues, a
 // core of 2 x 2, far first:
@@ -42,7 +42,7 @@ class HalvingSteps {
   HalvingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
 
   // The piece that queue x has after reduce_scatter(), and that all_gather() starts with. Far first it is the x-th one
-  // of P. Of no chunks where it has none.
+  // of P. It has no chunks where the queue has no piece.
   ChunkRange piece_of(int x) const;
 
   // After this, held[rank] has all contributions to the queue's own piece. The last ones are not yet awaited.

@@ -7,10 +7,10 @@
 
 namespace plait {
 
-// Each ring is used both ways round, so that it takes both directions of its links: shape 2i is a ring as a list of
-// ranks, and shape 2i + 1 the same backwards (NVG-08). Three rings of four fully connected ranks at half the rate of a
-// link, six with the ways, fill all links (UEN-22), while at full rate only one fits. None where no ring leads along
-// the links through all ranks.
+// Each ring is used both ways round, so that it takes both directions of its links. Shape 2i is a ring as a list of
+// ranks, and shape 2i + 1 is the same ring backwards (NVG-08). Three rings of four fully connected ranks at half the
+// rate of a link, six with the ways, fill all links (UEN-22), while at full rate only one fits. None where no ring
+// leads along the links through all ranks.
 //
 // `most`: rings, both ways counted as two, so that an odd number is one less; 0: as many as help.
 //

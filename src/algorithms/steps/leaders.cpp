@@ -58,9 +58,9 @@ void LeaderSteps::hand_to_leaders(int x, const std::vector<Held>& held) {
     const QueueId from = shape_.queues[x], to = shape_.queues[leader];
     if (by_store()) {
       const Place landing = carrier_.take_landing(rank(x), rank(leader), it.count);
-      arrivals_[leader][x] = carrier_.push(from, places_at(held, it.first), {}, to, landing, it);
+      arrivals_[leader][x] = carrier_.put(from, places_at(held, it.first), {}, to, landing, it);
     } else {
-      arrivals_[leader][x] = carrier_.offer(from, source.at(it.first), to, it);
+      arrivals_[leader][x] = carrier_.expose(from, source.at(it.first), to, it);
     }
   }
 }
@@ -142,7 +142,7 @@ void LeaderSteps::hand_back(const Finish& finish, int leader, ChunkRange range) 
     }
     const Place landing = finish.places(rank(x))[0].at(range.first);
     given_[x][leader].push_back(
-        {range, carrier_.offer(shape_.queues[leader], source, shape_.queues[x], range, landing)});
+        {range, carrier_.expose(shape_.queues[leader], source, shape_.queues[x], range, landing)});
   }
 }
 

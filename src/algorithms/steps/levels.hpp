@@ -1,4 +1,4 @@
-// What an algorithm does as a level of a hierarchy, and which algorithms can be levels.
+// The work of an algorithm as a level of a hierarchy, and which algorithms can be levels.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,7 @@ class LevelSteps {
 
   std::vector<int> ranks() const;  // of the members
 
-  // What member x has after reduce_scatter(). Shares that are not empty come first.
+  // The chunks that member x has after reduce_scatter(). Shares that are not empty come first.
   virtual ChunkRange share(int x) const = 0;
   // Takes held[rank] of each member. Afterwards held[rank] is what has to be combined for the member's share. It need
   // not have come yet.

@@ -26,7 +26,7 @@ std::vector<Way> ways_to(int root, const LinkRoom& room, int from_each) {
       if (!left.take_way(rank, root)) return {};
     }
   }
-  // What enters a rank leaves it, so there is a way on from everywhere, whichever ways were taken out before.
+  // As much leaves a rank as enters it, so there is a way on from everywhere, whichever ways were taken out before.
   LinkRoom flow = flow_between(room, left);
   std::vector<Way> ways;
   for (int rank = 0; rank < room.ranks(); ++rank) {

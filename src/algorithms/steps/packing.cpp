@@ -67,8 +67,8 @@ std::vector<int> counts_up_to(int most, int wanted) {
   return counts;
 }
 
-// Stoer and Wagner: of ranks in the order in which they are most tightly joined to those before, the last one's links
-// are the least cut that divides it from the one before it. Then the two count as one.
+// The method is that of Stoer and Wagner. It lists ranks, each time the one that is most tightly joined to those
+// before. The last rank's links are then the least cut between it and the one before it. Then the two count as one.
 double least_cut(int ranks, const std::vector<DeviceLink>& links) {
   std::vector<std::vector<double>> gbps(static_cast<size_t>(ranks), std::vector<double>(static_cast<size_t>(ranks)));
   for (const DeviceLink& it : links) gbps[it.a][it.b] = gbps[it.b][it.a] = it.gbps;

@@ -24,8 +24,8 @@ class LinkRoom {
   // The fewest links that lead from one rank to the other and have room: the ranks on the way, both ends too. Empty if
   // there is no way.
   std::vector<int> way(int from, int to) const;
-  // Takes a way for one shape. What is taken may be given back by a later one, which goes against it: so in the end as
-  // many ways are taken as there is room for (Ford and Fulkerson). Returns false if there is none.
+  // Takes a way for one shape. A later way may go against it and give back what it took. So in the end as many ways are
+  // taken as there is room for (Ford and Fulkerson). Returns false if there is none.
   bool take_way(int from, int to);
 
  private:
@@ -53,8 +53,8 @@ std::vector<int> counts_up_to(int most, int wanted);
 double least_cut(int ranks, const std::vector<DeviceLink>& links);
 
 // The number of shapes, of these, which together have most bandwidth; of equals the fewest. `pack` returns that many
-// shapes that fit into the room, or none. What fits at some bandwidth must fit at a smaller one. No packing has more
-// than `bound_gbps`.
+// shapes that fit into the room, or none. Shapes that fit at some bandwidth must fit at a smaller one. No packing has
+// more than `bound_gbps`.
 template <class Shape, class Pack>
 Packing<Shape> best_packing(int ranks, const std::vector<DeviceLink>& links, const std::vector<int>& counts,
                             double bound_gbps, Pack pack) {

@@ -1,4 +1,4 @@
-// Who gives to whom, in plans whose ranks give straight to those that need something.
+// Finds who gives to whom, in plans whose ranks give straight to those that need something.
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,8 @@ std::vector<PathShare> checked_shares(const Algorithm& algorithm, const Algorith
 // what the direct one gets.
 bool is_worth_it(const std::vector<PathShare>& percent);
 
-// Shares in percent with which paths end together, as far as whole units of 5% allow: each unit goes to the path that
-// ends first with it, so that the last one ends as early as it can. Where a path would have none, units are of 1%, and
+// Shares in percent with which paths end together, as far as whole units of 5% allow. Each unit goes to the path that
+// ends first with it, so that the last path ends as early as it can. Where a path would have none, units are of 1%, and
 // it may still have none. weights: the bandwidth of each, or any measure of it.
 std::vector<int> shares_of(const std::vector<double>& weights);
 

@@ -49,7 +49,7 @@ void RingSteps::reduce_scatter(HeldByRank& held) {
         const Place landing =
             slot_after(landing_[next(x)], steps_done_ % size() * piece_chunks() + part * shape_.part_chunks);
         next_arrivals_[next(x)][part] =
-            carrier_.push(queue(x, steps_done_), sources, {}, queue(next(x), steps_done_ + 1), landing, it);
+            carrier_.put(queue(x, steps_done_), sources, {}, queue(next(x), steps_done_ + 1), landing, it);
       }
     }
     std::swap(arrivals_, next_arrivals_);
@@ -121,7 +121,7 @@ void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sour
     const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;
     const Place landing =
         lands_in_scratch(next(x)) ? slot_after(landing_[next(x)], slot) : finish.places(receiver.rank)[0].at(it.first);
-    next_arrivals_[next(x)][part] = carrier_.push(queue, sources, kept, receiver, landing, it);
+    next_arrivals_[next(x)][part] = carrier_.put(queue, sources, kept, receiver, landing, it);
   } else if (!kept.empty()) {
     builder_.reduce(queue, kept, sources, it.first, it.count);
   }

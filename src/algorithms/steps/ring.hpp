@@ -15,7 +15,7 @@ namespace plait {
 // is under way (UEN-08).
 //
 // Landing places are used again after P steps without any further signal. The queue after this one reads the landing
-// place of step t in its step t + 1, and news of that has come all the way round when this queue starts step t + P.
+// place of step t in its step t + 1. The news of that has come all the way round when this queue starts step t + P.
 class RingSteps {
  public:
   struct Shape {

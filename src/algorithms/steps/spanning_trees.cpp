@@ -14,9 +14,9 @@ constexpr int kMostTreesOfEach = 4;  // where every rank is a root
 
 // ---- Trees used both ways: the union of as many graphic matroids ----
 
-// Grows forests edge by edge. Where an edge closes a circle in each of them, it may take the place of another edge of a
-// circle, which then is looked after in the same way; a shortest chain of such exchanges keeps all forests
-// (Roskind and Tarjan). If there is none, the edge is of no use, and stays so.
+// Grows forests edge by edge. An edge that closes a circle in each of them may take the place of another edge of a
+// circle. The other edge is then placed in the same way. A shortest chain of such exchanges keeps all forests (Roskind
+// and Tarjan). If there is none, the edge is of no use, and stays so.
 class Forests {
  public:
   Forests(int ranks, int count) : ranks_(ranks), neighbours_(static_cast<size_t>(count * ranks)) {}
@@ -155,8 +155,8 @@ std::vector<Tree> trees_both_ways(const LinkRoom& room, int count) {
 
 // ---- Trees used one way: Edmonds' branchings ----
 
-// Grows one tree after the other. A rank may be added over a link if enough is left for all trees that are yet to
-// come: if in what is left their roots have disjoint paths to it (Lovász).
+// Grows one tree after the other. A rank may be added over a link if enough is left for all trees that are yet to come.
+// Enough is left if their roots still have disjoint paths to it (Lovász).
 class Branchings {
  public:
   Branchings(LinkRoom room, const std::vector<int>& roots) : room_(std::move(room)), roots_(roots) {}
@@ -231,7 +231,7 @@ Packing<Tree> pack_trees_from_all(int ranks, const std::vector<DeviceLink>& link
     for (int rank = 0; rank < ranks; ++rank) roots.insert(roots.end(), static_cast<size_t>(count / ranks), rank);
     return Branchings(std::move(room), roots).find();
   };
-  // What leaves a part of the ranks is its blocks at least, so all blocks together may have p times a cut.
+  // At least its own blocks leave a part of the ranks, so all blocks together may have p times a cut.
   return best_packing<Tree>(ranks, links, counts, ranks * least_cut(ranks, links), pack);
 }
 

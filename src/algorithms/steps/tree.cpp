@@ -117,11 +117,11 @@ class Broadcast : AlongTree {
     const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, child);
     if (calls_[child]) {
       if (part == 0) builder_.wait(*calls_[child]);
-      return carrier_.push(from, {mine}, {}, to, own(child, part), shape_.range(part));
+      return carrier_.put(from, {mine}, {}, to, own(child, part), shape_.range(part));
     }
     if (by_store() && boxes_[child]) return {box(child, part), builder_.signal(from, to)};
     const Place source = carrier_.together(rank, child) ? box(rank, part) : own(rank, part);
-    return carrier_.offer(from, source, to, shape_.range(part), own(child, part));
+    return carrier_.expose(from, source, to, shape_.range(part), own(child, part));
   }
 
   const std::vector<Held>& sources_;
@@ -187,7 +187,7 @@ class Reduction : AlongTree {
     if (is_stored_at_parent(rank)) {
       arrivals_[rank] = {result, builder_.signal(from, to)};
     } else {
-      arrivals_[rank] = carrier_.offer(from, result, to, shape_.range(part), landing(rank, part));
+      arrivals_[rank] = carrier_.expose(from, result, to, shape_.range(part), landing(rank, part));
     }
   }
 
@@ -199,7 +199,7 @@ class Reduction : AlongTree {
     }
   }
 
-  // What the root leaves to others has to lie together.
+  // The root's parts for others have to lie together.
   std::optional<Place> landing(int rank, int part) {
     if (result_ || tree_.parent[rank] != tree_.root() || has_near_parent(rank)) return std::nullopt;
     auto& all = landings_[rank];

@@ -128,7 +128,7 @@ class Gather : BlocksAlongTree {
     for (const ChunkRange& range : ranges(rank)) {
       const Place from = source(rank, range.first);
       if (!is_near(rank)) {
-        arrivals.push_back(carrier_.offer(queue(rank), from, queue(parent), range, landing(parent, range.first)));
+        arrivals.push_back(carrier_.expose(queue(rank), from, queue(parent), range, landing(parent, range.first)));
       } else if (by_store()) {
         copy(rank, stores_[parent]->at(range.first), from, range);
       }
@@ -179,7 +179,7 @@ class Scatter : BlocksAlongTree {
     for (const ChunkRange& range : ranges(child)) {
       const Place from = source(rank, range.first);
       if (!is_near(child)) {
-        arrivals.push_back(carrier_.offer(queue(rank), from, queue(child), range, landing(child, range.first)));
+        arrivals.push_back(carrier_.expose(queue(rank), from, queue(child), range, landing(child, range.first)));
       } else if (by_store()) {
         copy(rank, stores_[child]->at(range.first), from, range);
       } else if (is_root(rank)) {

@@ -17,8 +17,8 @@ using Units = std::vector<std::vector<int>>;
 std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                                           const std::vector<Level>& levels);
 
-// The tree along which a message comes from the root to all ranks (AWA-11): the last level's trees join the leaders of
-// its units, and so on down to the first level, so that every unit is entered once. Every level's algorithm must have a
+// The tree along which a message comes from the root to all ranks (AWA-11). The last level's trees join the leaders of
+// its units, and so on down to the first level. So every unit is entered once. Every level's algorithm must have a
 // tree.
 Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels);
 

@@ -24,7 +24,7 @@ void WaySteps::keep(int rank, int chunk, int chunks) {
 void WaySteps::move_all() {
   size_t longest = 0;
   for (const Way& way : ways_) longest = std::max(longest, way.ranks.size());
-  // What happens at the same time, as far as ranks are equally fast: so each queue has its work in that order.
+  // Moves come in the order of time, if ranks are equally fast. So each queue has its work in that order.
   const int hops = static_cast<int>(longest) - 1;
   for (int time = 0; time < hops + arguments_.parts; ++time) {
     for (size_t way = 0; way < ways_.size(); ++way) {
@@ -53,7 +53,7 @@ void WaySteps::move(size_t index, int part, int hop) {
   const bool ends_far = hop + 1 == last && !carrier.together(ranks[hop], ranks[last]);
   const Place landing =
       ends_far ? output_of(ranks[last]) : carrier.take_landing(ranks[hop], ranks[hop + 1], chunks.count);
-  const Arrival arrival = carrier.push(queue(way, hop), {under.place}, {}, queue(way, hop + 1), landing, chunks);
+  const Arrival arrival = carrier.put(queue(way, hop), {under.place}, {}, queue(way, hop + 1), landing, chunks);
   under = {arrival.place, arrival.signal};
 }
 

@@ -21,8 +21,9 @@ struct RankCall {
 };
 
 // The places in `calls` of each turn's calls. In a turn each rank of a communicator has one call at most. A turn has
-// all ranks of a communicator that still have calls, unless GPUs have calls of several communicators in orders that
-// contradict each other, or one that several of its ranks share has a call of another communicator between theirs.
+// all ranks of a communicator that still have calls, with two exceptions. GPUs may have calls of several communicators
+// in orders that contradict each other. A GPU that several ranks share may have a call of another communicator between
+// theirs.
 std::vector<std::vector<size_t>> turns_of(std::span<const RankCall> calls);
 
 }  // namespace plait::c

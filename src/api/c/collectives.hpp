@@ -1,4 +1,4 @@
-// What the files of the collectives share: an operation's number, and how a call is issued.
+// The common part of the files of collectives: an operation's number, and how a call is issued.
 #pragma once
 
 #include "api/c/group.hpp"

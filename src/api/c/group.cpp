@@ -131,8 +131,8 @@ void abort(plaitComm_t comm, const std::string& reason) {
   }
 }
 
-// A part of a call of a group, or of the exchange of a communicator; where it fails its communicator ends, since ranks
-// that wait for it may be driven by this thread.
+// Performs a part of a call of a group, or of the exchange of a communicator. If it fails, its communicator ends, since
+// this thread may drive ranks that wait for it.
 template <class Call, class Part>
 Answer perform_in_group(const Call& call, FirstFailure& failure, const Part& part) {
   Answer answer = attempt(call.function, part);

@@ -56,8 +56,8 @@ std::vector<int> devices_for(int ranks, const int* list) {
   return devices;
 }
 
-// Leaves the communicator. The last calls of this rank may yet fail, and may turn out to be others than those of other
-// ranks, which is given back, and where it `is_logged` written to stderr: destructors look at no result.
+// Leaves the communicator. The last calls of this rank may yet fail, or differ from those of other ranks. Returns that
+// error and, where it `is_logged`, writes it to stderr, since destructors look at no result.
 std::optional<Error> close(plaitComm_t comm, bool is_logged) noexcept {
   try {
     const Use communicator(comm);

@@ -10,8 +10,8 @@
 
 namespace plait::c {
 
-// Numbers of operations leave room for what plaitRedOp_t may come to have, and are used again only when all have been:
-// what has been destroyed, or is another communicator's, is then known for it.
+// Numbers of operations leave room for what plaitRedOp_t may come to have. They are used again only when all have been,
+// so that an operation that was destroyed, or is another communicator's, is refused.
 inline constexpr int kFirstOperation = 1024;
 
 // Whether plaitRedOpCreatePreMulSum may have given this number.

@@ -1,5 +1,6 @@
-// The types in signatures of NCCL 2.27 to 2.32, in C: no header of NCCL or CUDA is needed to build the drop-in. What
-// only NCCL looks into is opaque. Numbers are those of NCCL's binary interface, which is stable within libnccl.so.2.
+// The types in signatures of NCCL 2.27 to 2.32, in C: no header of NCCL or CUDA is needed to build the drop-in. Types
+// that only NCCL looks into are opaque. Numbers are those of NCCL's binary interface, which is stable within
+// libnccl.so.2.
 #ifndef PLAIT_API_NCCL_ABI_TYPES_H
 #define PLAIT_API_NCCL_ABI_TYPES_H
 

@@ -108,8 +108,8 @@ ncclResult_t watched::ncclGroupStart() {
   return result;
 }
 
-// What Plait performs goes first. So does what NCCL makes of a group with collectives and messages, and ranks that have
-// one without the other need it.
+// Plait's calls go first. So does what NCCL makes of a group with collectives and messages, and ranks that have one
+// without the other need it.
 ncclResult_t watched::ncclGroupEnd() {
   if (is_inside_nccl() || thread_state.depth == 0) return real::ncclGroupEnd();
   const bool is_outermost = --thread_state.depth == 0;

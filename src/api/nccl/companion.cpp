@@ -1,4 +1,4 @@
-// Who performs a call.
+// Decides who performs a call.
 #include "api/nccl/companion.hpp"
 
 #include "api/nccl/cuda_driver.hpp"

@@ -1,4 +1,4 @@
-// What the drop-in knows of a communicator of NCCL's, and Plait's communicator beside it.
+// A communicator of NCCL's as the drop-in knows it, and Plait's communicator beside it.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "api/nccl/meeting.hpp"
+#include "api/nccl/local_rendezvous.hpp"
 #include "api/nccl/nccl_call.hpp"
 #include "api/nccl/take_setting.hpp"
 #include "api/nccl/wins.hpp"
@@ -23,11 +23,11 @@ struct PremulPair {
 
 class Companion {
  public:
-  Companion(ncclComm_t handle, const MeetingKey& key, int rank, int ranks)
+  Companion(ncclComm_t handle, const RendezvousKey& key, int rank, int ranks)
       : handle_(handle), key_(key), rank_(rank), ranks_(ranks) {}
 
   ncclComm_t handle() const { return handle_; }
-  const MeetingKey& key() const { return key_; }
+  const RendezvousKey& key() const { return key_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
@@ -56,7 +56,7 @@ class Companion {
 
  private:
   const ncclComm_t handle_;
-  const MeetingKey key_;
+  const RendezvousKey key_;
   const int rank_;
   const int ranks_;
   TakeSetting setting_{TakeMode::kNone};

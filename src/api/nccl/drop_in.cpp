@@ -23,7 +23,7 @@ Settings settings_of(const Environment& environment) {
   }
 }
 
-// What cannot be read takes nothing over.
+// A setting that cannot be read takes nothing over.
 TakeSetting setting_of(const Environment& environment, const Logger& log) {
   try {
     return TakeSetting::parse(value_in(environment, "PLAIT_NCCL_TAKE"));

@@ -39,7 +39,7 @@ class InsideNccl {
 };
 inline bool is_inside_nccl() { return thread_state.inside > 0; }
 
-// What a call without a target returns.
+// The result of a call without a target.
 template <class Result>
 Result refusal(ncclResult_t result) {
   if constexpr (std::is_same_v<Result, ncclResult_t>) return result;

@@ -124,13 +124,13 @@ std::string what_is_taken(const DropIn& drop_in, const Terms& terms) {
 
 }  // namespace
 
-MeetingKey key_of_ids(std::span<const ncclUniqueId> ids) {
+RendezvousKey key_of_ids(std::span<const ncclUniqueId> ids) {
   // Ranks that are told to be of different hosts shall not meet, nor those of different users.
   const std::string whose = join("plait nccl 1 ", ::getuid(), ' ', DropIn::of_this_process().variable("PLAIT_HOST_ID"));
   return derive_key(std::as_bytes(std::span(whose)), std::as_bytes(ids));
 }
 
-MeetingKey key_of_child(const Companion& parent, const std::string& what) {
+RendezvousKey key_of_child(const Companion& parent, const std::string& what) {
   return derive_key(std::as_bytes(std::span(parent.key())), std::as_bytes(std::span(what)));
 }
 
@@ -143,12 +143,12 @@ bool is_plain(const ncclConfig_t* config) {
   return config->blocking != 0 && is_open;
 }
 
-std::unique_ptr<Joining> Joining::begin(const MeetingKey& key, int place, int places) noexcept {
+std::unique_ptr<Joining> Joining::begin(const RendezvousKey& key, int place, int places) noexcept {
   constexpr int kMostPlaces = 4096;
   try {
     if (places < 2 || places > kMostPlaces || place < 0 || place >= places) return nullptr;
-    auto meeting = Meeting::enter(key, place, places);
-    return meeting ? std::unique_ptr<Joining>(new Joining(key, std::move(*meeting))) : nullptr;
+    auto rendezvous = LocalRendezvous::enter(key, place, places);
+    return rendezvous ? std::unique_ptr<Joining>(new Joining(key, std::move(*rendezvous))) : nullptr;
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -162,34 +162,34 @@ void Joining::finish(ncclComm_t comm, int rank, int ranks) noexcept {
     auto made = std::make_unique<Companion>(comm, key_, rank, ranks);
     if (!SideTable::of_this_process().add(made.get())) return;
     Companion& companion = *made.release();  // the side table has it for good
-    Verdict verdict;
+    VoteResult result;
     // Ranks that look later may see fewer, as others have left by then.
-    const bool is_complete = meeting_.count_members() == ranks;
+    const bool is_complete = rendezvous_.count_members() == ranks;
     if (is_complete) {
-      verdict = take_over(companion);
+      result = take_over(companion);
     } else {
-      verdict = Verdict::no("not all of its ranks are on this host and may take over");
+      result = VoteResult::no("not all of its ranks are on this host and may take over");
     }
-    const bool is_taken = verdict.yes != 0;
+    const bool is_taken = result.yes != 0;
     const std::string by = is_taken ? join(" (", drop_in.plait().path(), ')') : "";
     notices.say(join("rank ", rank, " of ", ranks, ": Plait", by, " takes over ",
-                     is_taken ? "" : "nothing: ", verdict.reason.c_str()));
+                     is_taken ? "" : "nothing: ", result.reason.c_str()));
   } catch (const std::exception&) {
     // No memory. The door shuts, which is a no to all others.
   }
 }
 
-Verdict Joining::take_over(Companion& companion) {
+VoteResult Joining::take_over(Companion& companion) {
   DropIn& drop_in = DropIn::of_this_process();
   const Terms terms = terms_of(drop_in, companion.ranks());
   Vote vote = vote_on(drop_in, terms, companion.rank());
-  const Verdict first = meeting_.vote(vote, drop_in.vote_seconds());
+  const VoteResult first = rendezvous_.vote(vote, drop_in.vote_seconds());
   if (first.yes == 0) {
     if (vote.rank == 0 && vote.yes != 0) drop_id(drop_in.plait(), vote.id);
     return first;
   }
   plaitComm_t made = make(drop_in, companion, terms.device, first.id, vote);
-  Verdict second = meeting_.vote(vote, drop_in.vote_seconds());
+  VoteResult second = rendezvous_.vote(vote, drop_in.vote_seconds());
   if (second.yes == 0) {
     if (made != nullptr) drop_in.plait().CommAbort(made);
     return second;

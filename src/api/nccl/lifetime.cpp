@@ -73,8 +73,8 @@ Companion* companion_of(ncclComm_t comm) {
   return is_inside_nccl() ? nullptr : SideTable::of_this_process().find(comm);
 }
 
-// Ends Plait's communicator before NCCL's, so that no kernel of it is left waiting. What Plait says of it is logged:
-// NCCL's result is the caller's.
+// Ends Plait's communicator before NCCL's, so that no kernel of it is left waiting. Plait's error is logged, since the
+// caller gets NCCL's result.
 void end_plait(Companion& companion, Ending PlaitLibrary::* end) {
   plaitComm_t comm = companion.take_plait();
   if (comm == nullptr) return;
@@ -83,7 +83,7 @@ void end_plait(Companion& companion, Ending PlaitLibrary::* end) {
   DropIn::of_this_process().notices().log().with_rank(companion.rank()).warn(plait.GetLastError(nullptr));
 }
 
-// Before a communicator ends, NCCL gets what a group of this thread kept of it, as it would have had it.
+// Before a communicator ends, NCCL gets the calls on it that a group of this thread has kept.
 void hand_over_kept(const Companion& companion) {
   if (thread_state.group != nullptr) thread_state.group->hand_over(&companion);
 }

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-// What tells the drop-in from NCCL, in whatever file it is.
+// Tells the drop-in from NCCL, in whatever file it is.
 extern "C" __attribute__((visibility("default"))) const int plait_drop_in_version = 1;
 
 namespace plait::nccl {

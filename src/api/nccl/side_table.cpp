@@ -28,7 +28,7 @@ void SideTable::remove(const Companion* companion) {
   if (find(companion->handle()) == companion) clear(place_where(companion));
 }
 
-// Of one that is there.
+// The place of a companion that is there.
 size_t SideTable::place_where(const Companion* companion) const {
   size_t at = place_of(companion->handle());
   while (places_[at].load(std::memory_order_relaxed) != companion) at = (at + 1) % kPlaces;

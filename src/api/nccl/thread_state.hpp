@@ -1,4 +1,4 @@
-// What the drop-in keeps for a thread.
+// The drop-in's state of a thread.
 #pragma once
 
 namespace plait::nccl {

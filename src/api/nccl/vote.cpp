@@ -9,24 +9,24 @@ namespace plait::nccl {
 namespace {
 
 template <class Text>
-Verdict differ(const char* what, const Vote& a, const Vote& b, Text text) {
-  return Verdict::no(join(what, " differs: ", text(a), " on rank ", a.rank, ", ", text(b), " on rank ", b.rank));
+VoteResult differ(const char* what, const Vote& a, const Vote& b, Text text) {
+  return VoteResult::no(join(what, " differs: ", text(a), " on rank ", a.rank, ", ", text(b), " on rank ", b.rank));
 }
 
 }  // namespace
 
-Verdict Verdict::no(std::string_view why) {
-  Verdict verdict;
-  verdict.reason.set(why);
-  return verdict;
+VoteResult VoteResult::no(std::string_view why) {
+  VoteResult result;
+  result.reason.set(why);
+  return result;
 }
 
-Verdict count_votes(std::span<const Vote> votes) {
-  Verdict verdict;
-  verdict.yes = 1;
+VoteResult count_votes(std::span<const Vote> votes) {
+  VoteResult result;
+  result.yes = 1;
   for (const Vote& vote : votes) {
-    if (vote.yes == 0) return Verdict::no(join("rank ", vote.rank, ": ", vote.reason.c_str()));
-    if (vote.rank == 0) verdict.id = vote.id;
+    if (vote.yes == 0) return VoteResult::no(join("rank ", vote.rank, ": ", vote.reason.c_str()));
+    if (vote.rank == 0) result.id = vote.id;
   }
   const Vote& first = votes.front();
   for (const Vote& vote : votes.subspan(1)) {
@@ -38,16 +38,16 @@ Verdict count_votes(std::span<const Vote> votes) {
     }
     if (vote.gpu != first.gpu) return differ("the GPU", first, vote, [](const Vote& it) { return it.gpu.c_str(); });
     if (vote.table != first.table) {
-      return Verdict::no(join("ranks ", first.rank, " and ", vote.rank, " have different tables of wins"));
+      return VoteResult::no(join("ranks ", first.rank, " and ", vote.rank, " have different tables of wins"));
     }
   }
   for (size_t i = 0; i < votes.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (votes[i].process != votes[j].process) continue;
-      return Verdict::no(join("ranks ", votes[j].rank, " and ", votes[i].rank, " are of one process"));
+      return VoteResult::no(join("ranks ", votes[j].rank, " and ", votes[i].rank, " are of one process"));
     }
   }
-  return verdict;
+  return result;
 }
 
 }  // namespace plait::nccl

@@ -1,5 +1,5 @@
-// What the ranks of a new communicator tell each other before Plait takes calls of it over. Either all ranks of a
-// communicator take the same calls over, or none does.
+// The ranks of a new communicator vote before Plait takes calls of it over. Either all ranks of a communicator take the
+// same calls over, or none does.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ShortText {
 
 using Reason = ShortText<384>;
 
-// One rank's, sent as bytes to other processes of this host.
+// The vote of one rank, sent as bytes to other processes of this host.
 struct Vote {
   int32_t yes = 0;
   int32_t rank = -1;
@@ -41,16 +41,16 @@ struct Vote {
 };
 static_assert(std::is_trivially_copyable_v<Vote>);
 
-struct Verdict {
+struct VoteResult {
   int32_t yes = 0;
   Reason reason;
   plaitUniqueId id{};
 
-  static Verdict no(std::string_view why);
+  static VoteResult no(std::string_view why);
 };
-static_assert(std::is_trivially_copyable_v<Verdict>);
+static_assert(std::is_trivially_copyable_v<VoteResult>);
 
 // Yes where all say so, and would take the same calls over.
-Verdict count_votes(std::span<const Vote> votes);
+VoteResult count_votes(std::span<const Vote> votes);
 
 }  // namespace plait::nccl

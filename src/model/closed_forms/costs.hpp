@@ -1,4 +1,4 @@
-// What closed forms are made of: the cost of a message and the cost of a reduction.
+// Closed forms are made of the cost of a message and the cost of a reduction.
 #pragma once
 
 namespace plait::closed_forms {

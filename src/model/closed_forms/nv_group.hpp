@@ -1,5 +1,6 @@
-// NV-Group (NVG), "NV-Group: Link-Efficient Reduction for Distributed Deep Learning on Modern Dense GPU Systems": what
-// all-reduces take, equations (1) to (10), each as printed or as corrected, and the forms that we put beside them.
+// The times of all-reduces in NV-Group (NVG), "NV-Group: Link-Efficient Reduction for Distributed Deep Learning on
+// Modern Dense GPU Systems". These are equations (1) to (10), each as printed or as corrected, and the forms that we
+// put beside them.
 //
 // bytes: M, of the message; ranks: p; link: t_s and B; reduce: T_R. All results are seconds.
 #pragma once
@@ -56,8 +57,8 @@ double group_reduce_scatter_seconds(double bytes, const GroupedMachine& machine,
 double group_all_gather_seconds(double bytes, const GroupedMachine& machine);
 // Eq. (10): all three (NVG-59).
 double group_ring_seconds(double bytes, const GroupedMachine& machine, const ReduceCost& reduce);
-// Ours, (7b), (8b) and (9b): behind a switch a GPU loads NV_G - 1 pieces through one port; each step of (8) moves the
-// chunk to system memory and back over NVLink; the last chunk of (9) still goes to the GPUs.
+// Ours, (7b), (8b) and (9b). Behind a switch a GPU loads NV_G - 1 pieces through one port. Each step of (8) moves the
+// chunk to system memory and back over NVLink. The last chunk of (9) still goes to the GPUs.
 double group_ring_seconds_with_nvlink(double bytes, const GroupedMachine& machine, const ReduceCost& reduce);
 
 }  // namespace plait::closed_forms

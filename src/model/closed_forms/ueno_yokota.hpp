@@ -1,5 +1,5 @@
-// Ueno and Yokota, "Exhaustive Study of Hierarchical AllReduce Patterns for Large Messages Between GPUs" (UEN): what a
-// hierarchical ring all-reduce takes, in their notation.
+// Ueno and Yokota, "Exhaustive Study of Hierarchical AllReduce Patterns for Large Messages Between GPUs" (UEN): the
+// time of a hierarchical ring all-reduce, in their notation.
 //
 // n: bytes of the message; p: processes; p_i: factor of layer i; alpha: seconds that a message takes to start;
 // beta: seconds for each byte (their B_i is an inverse bandwidth too); s: parts that are under way at once (UEN-08).
@@ -24,7 +24,7 @@ struct Layer {
   double seconds_per_byte = 0;  // beta_i
 };
 
-// What all layers have in common.
+// The common part of all layers.
 struct Start {
   double seconds = 0;  // alpha
   int parts = 1;       // s
@@ -44,8 +44,8 @@ struct Block {
   std::vector<int> factors;     // p_{a_i} … p_{b_i}
   double seconds_per_byte = 0;  // B_i
 };
-// T(n) = 2 s alpha (sum p_j - h) + 2 n sum_i B_i (P_i - 1) / prod_{k<=i} P_k, section IV.C (UEN-19): what a layer of
-// one bandwidth is split into changes the term with alpha only (UEN-20).
+// T(n) = 2 s alpha (sum p_j - h) + 2 n sum_i B_i (P_i - 1) / prod_{k<=i} P_k, section IV.C (UEN-19). The split of a
+// layer of one bandwidth changes the term with alpha only (UEN-20).
 double grouped_hierarchy_seconds(double bytes, std::span<const Block> blocks, const Start& start);
 
 // ABCI, section IV.D: nodes of four GPUs that NVLink joins, two InfiniBand HCAs, of which each of the four rings
@@ -63,7 +63,7 @@ double flat_ring_seconds_one_hca(double bytes, int nodes, double infiniband_seco
 // paper's text from its Table II.
 double bus_bandwidth(double bytes, int ranks, double seconds);
 
-// What a paper gives for ABCI, section V.B.1 (UEN-32).
+// The paper's constants for ABCI, section V.B.1 (UEN-32).
 inline constexpr double kAbciStartSeconds = 4.80e-6;           // alpha
 inline constexpr double kAbciInfinibandBandwidth = 9301.19e6;  // 1 / B_IB, bytes/s
 inline constexpr int kAbciParts = 2;                           // s, from NCCL's code

@@ -45,7 +45,7 @@ class WayBack {
     piece.step = step;
     piece.from = is_first ? 0 : run_.ends[step - 1];
     piece.to = run_.ends[step];
-    const double begun = it.continues ? 0 : std::min(machine_.steps.operation_seconds, piece.to - piece.from);
+    const double begun = std::min(machine_.begin_of(it), piece.to - piece.from);
     if (it.kind == SimulatedStep::Kind::kHear && piece.to > piece.from + begun) {
       piece.is_jump = true;
       piece.from = run_.ends[tellers_[it.index]];
@@ -69,13 +69,15 @@ class WayBack {
     uint32_t narrowest = SimulatedRun::Last::kNothing;
     for (const SimulatedWork::Flow& flow : work.flows) {
       const SimulatedRoute& route = program_.routes[flow.route];
-      const double bytes = run_.bytes / program_.chunks_of_size * flow.chunks;
+      const double bytes = program_.bytes_of_chunk(run_.bytes) * flow.chunks;
       const double at_full_speed = bytes / machine_.full_speed(route);
-      if (route.is_memory()) continue;
+      if (!route.is_on_links()) continue;
       if (at_full_speed > full) narrowest = machine_.narrowest(route);
       full = std::max(full, at_full_speed);
       alone = std::max(alone, bytes / machine_.speed(route, bytes));
     }
+    full *= program_.groups;
+    alone *= program_.groups;
     // Sums of times are not exact: what is missing after each step goes to the first that there is.
     const auto take = [&](Cause cause, double most) {
       const double taken = std::clamp(most, 0.0, seconds);
@@ -84,7 +86,8 @@ class WayBack {
     };
     const SimulatedRun::Last& last = run_.lasts[piece.step];
     const bool in_memory = last.resource != SimulatedRun::Last::kNothing &&
-                           program_.resources[last.resource].kind == SimulatedResource::Kind::kMemory;
+                           (program_.resources[last.resource].kind == SimulatedResource::Kind::kMemory ||
+                            program_.resources[last.resource].kind == SimulatedResource::Kind::kCtas);
     piece.resource = in_memory || last.shared ? last.resource : narrowest;
     const double whole = seconds;
     take(Cause::kBandwidth, full);

@@ -2,37 +2,27 @@
 #include "model/simulator/program.hpp"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 #include "base/error.hpp"
 #include "model/link_load.hpp"
+#include "model/simulator/program_builder.hpp"
 #include "plan/conditions.hpp"
 #include "plan/traffic.hpp"
 
 namespace plait {
 namespace {
 
-// Whether a NIC's ports together send less than its network links could carry.
-bool limits_its_links(const Topology& topology, int nic) {
-  const double port_gbps = topology.devices[static_cast<size_t>(nic)].port_gbps;
-  double links_gbps = 0;
-  for (const Link& link : topology.links) {
-    if (link.kind == LinkKind::kNetwork && (link.a == nic || link.b == nic)) links_gbps += link.gbps;
-  }
-  return port_gbps > 0 && port_gbps < links_gbps;
-}
-
 class Compiler {
  public:
   Compiler(const Plan& plan, const Pairing& pairing, Routes& routes)
-      : plan_(plan), pairing_(pairing), routes_(routes) {}
+      : plan_(plan), pairing_(pairing), routes_(routes), builder_(routes), program_(builder_.program()) {}
   Compiler(const FoldedPlan& folded, const MachineSymmetry& symmetry, Routes& routes)
       : plan_(folded.plan),
         pairing_(folded.fold.pairing()),
         routes_(routes),
         shifts_(&folded.fold.shifts()),
-        symmetry_(&symmetry) {}
+        builder_(routes, *shifts_, symmetry),
+        program_(builder_.program()) {}
 
   SimulatorProgram compile() {
     program_.chunks_of_size = std::max(1, chunks_of_size(plan_));
@@ -42,7 +32,7 @@ class Compiler {
       const auto& queues = plan_.ranks[static_cast<size_t>(rank)].queues;
       for (int queue = 0; queue < static_cast<int>(queues.size()); ++queue) add_queue({rank, queue, 0});
     }
-    return std::move(program_);
+    return builder_.take();
   }
 
  private:
@@ -96,28 +86,26 @@ class Compiler {
     step.kind = SimulatedStep::Kind::kHear;
     step.index = first[static_cast<size_t>(rank)] + static_cast<uint32_t>(operation.number);
     step.between_ranks = operation.peer_rank != rank;
-    const int from = routes_.device_of({operation.peer_rank}), to = routes_.device_of({rank});
-    if (from == to) return;
-    const std::vector<Path>& paths = routes_.between(from, to);
-    if (!paths.empty()) step.link_kind = static_cast<uint8_t>(paths.front().medium);
+    step.link_kind = builder_.link_kind_between(operation.peer_rank, rank);
   }
 
   void work(const OperationId& id, const Operation& operation, bool continues) {
     SimulatedStep step;
-    step.continues = continues;
-    work_.flows.clear();
-    work_.combines = operation.sources.size() > 1;
+    if (continues) step.begin = SimulatedStep::Begin::kNothing;
+    builder_.begin_work(operation.sources.size() > 1);
     if (operation.chunks > 0) {
       find_transfers(id, operation);
       for (const Transfer& it : transfers_) {
         check_host_reach(plan_, routes_, it.from, it.to);
-        add_flow(route_between(routes_.device_of(it.from), routes_.device_of(it.to)), operation.chunks);
+        builder_.add_flow(builder_.route_between(routes_.device_of(it.from), routes_.device_of(it.to)),
+                          operation.chunks);
       }
       const size_t places = operation.sources.size() + operation.destinations.size();
-      add_flow(memory_route(id.rank), static_cast<int64_t>(places) * operation.chunks);
-      if (continues) add_flow(memory_route(operation.peer_rank), operation.chunks);  // which the sender reads
+      builder_.add_flow(builder_.memory_route(id.rank), static_cast<int64_t>(places) * operation.chunks);
+      // The sender reads it.
+      if (continues) builder_.add_flow(builder_.memory_route(operation.peer_rank), operation.chunks);
     }
-    step.index = numbered(work_);
+    step.index = builder_.end_work();
     program_.steps.push_back(step);
   }
 
@@ -134,108 +122,16 @@ class Compiler {
     if (crossing.from != crossing.to) transfers_.push_back(crossing);
   }
 
-  // What crosses between the same devices goes together.
-  void add_flow(uint32_t route, int64_t chunks) {
-    if (route == kNoRoute) return;
-    const auto same =
-        std::find_if(work_.flows.begin(), work_.flows.end(), [&](const auto& it) { return it.route == route; });
-    if (same != work_.flows.end()) {
-      same->chunks += static_cast<uint32_t>(chunks);
-    } else {
-      work_.flows.push_back({route, static_cast<uint32_t>(chunks)});
-    }
-  }
-
-  // Most operations of a queue move what one before them moved.
-  uint32_t numbered(const SimulatedWork& work) {
-    const auto [found, is_new] = works_.try_emplace(work, static_cast<uint32_t>(program_.works.size()));
-    if (is_new) program_.works.push_back(work);
-    return found->second;
-  }
-
-  uint32_t route_between(int from, int to) {
-    const auto [found, is_new] = device_routes_.try_emplace({from, to}, kNoRoute);
-    if (!is_new) return found->second;
-    const std::vector<Path>& paths = routes_.between(from, to);
-    if (paths.empty()) return kNoRoute;
-    SimulatedRoute route;
-    route.from = from;
-    route.to = to;
-    route.medium = paths.front().medium;
-    std::map<SimulatedResource, double> shares;  // each path carries an equal part
-    for (const Path& path : paths) add_path(path, 1 / static_cast<double>(paths.size()), shares);
-    for (const auto& [resource, share] : shares) route.uses.push_back(use_of(resource, share));
-    found->second = static_cast<uint32_t>(program_.routes.size());
-    program_.routes.push_back(std::move(route));
-    return found->second;
-  }
-
-  void add_path(const Path& path, double share, std::map<SimulatedResource, double>& shares) {
-    const Topology& topology = routes_.topology();
-    for (size_t i = 0; i < path.hops.size(); ++i) {
-      shares[{SimulatedResource::Kind::kLink, path.hops[i].link, path.hops[i].forward}] += share;
-      if (topology.links[static_cast<size_t>(path.hops[i].link)].kind != LinkKind::kNetwork) continue;
-      if (is_limiting_nic(path.devices[i])) shares[{SimulatedResource::Kind::kNicOut, path.devices[i]}] += share;
-      if (is_limiting_nic(path.devices[i + 1])) shares[{SimulatedResource::Kind::kNicIn, path.devices[i + 1]}] += share;
-    }
-  }
-
-  bool is_limiting_nic(int device) {
-    if (routes_.topology().devices[static_cast<size_t>(device)].kind != DeviceKind::kNic) return false;
-    const auto [found, is_new] = limiting_nics_.try_emplace(device, false);
-    if (is_new) found->second = limits_its_links(routes_.topology(), device);
-    return found->second;
-  }
-
-  uint32_t memory_route(int rank) {
-    const auto [found, is_new] = memory_routes_.try_emplace(rank, static_cast<uint32_t>(program_.routes.size()));
-    if (is_new) {
-      SimulatedRoute& route = program_.routes.emplace_back();
-      route.uses.push_back(use_of({SimulatedResource::Kind::kMemory, rank}, 1));
-    }
-    return found->second;
-  }
-
   int representative(int rank) const { return shifts_ == nullptr ? rank : shifts_->representative(rank); }
-
-  // There is a flow alike for each shift, and they are spread evenly over all that shifts take the resource to.
-  SimulatedRoute::Use use_of(SimulatedResource resource, double share) {
-    if (shifts_ == nullptr) return {numbered(resource), share, 1};
-    int orbit = shifts_->shifts();
-    if (resource.kind == SimulatedResource::Kind::kLink) {
-      const MachineSymmetry::LinkOrbit links = symmetry_->orbit({resource.index, resource.forward});
-      resource.index = links.first.link;
-      resource.forward = links.first.forward;
-      orbit = links.size;
-    } else {
-      resource.index = resource.kind == SimulatedResource::Kind::kMemory ? representative(resource.index)
-                                                                         : symmetry_->representative(resource.index);
-    }
-    return {numbered(resource), share, static_cast<uint32_t>(shifts_->shifts() / orbit)};
-  }
-
-  uint32_t numbered(const SimulatedResource& resource) {
-    const auto [found, is_new] = resources_.try_emplace(resource, static_cast<uint32_t>(program_.resources.size()));
-    if (is_new) program_.resources.push_back(resource);
-    return found->second;
-  }
-
-  static constexpr uint32_t kNoRoute = ~uint32_t{0};
 
   const Plan& plan_;
   const Pairing& pairing_;
   Routes& routes_;
   const NodeShifts* shifts_ = nullptr;  // null: the plan is whole
-  const MachineSymmetry* symmetry_ = nullptr;
-  SimulatorProgram program_;
+  ProgramBuilder builder_;
+  SimulatorProgram& program_;
   std::vector<uint32_t> first_signal_, first_message_;  // of each rank
-  std::map<SimulatedWork, uint32_t> works_;
-  std::map<std::pair<int, int>, uint32_t> device_routes_;
-  std::map<int, uint32_t> memory_routes_;
-  std::map<SimulatedResource, uint32_t> resources_;
-  std::map<int, bool> limiting_nics_;
-  std::vector<Transfer> transfers_;  // of the operation at hand
-  SimulatedWork work_;               // likewise
+  std::vector<Transfer> transfers_;                     // of the operation at hand
 };
 
 void check_placed(const Plan& plan, const Routes& routes) {

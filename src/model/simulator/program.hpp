@@ -1,7 +1,8 @@
 // A plan as the simulator performs it: what each queue does in order, and what that asks of the machine.
 //
 // It takes a fraction of the plan's memory, and depends neither on the size of the message nor on costs. So it is made
-// once for many runs, and the plan may be gone by then.
+// once for many runs, and the plan may be gone by then. The program of a launch on GPUs is for one size alone
+// (api/launch_program.hpp).
 #pragma once
 
 #include <cstdint>
@@ -23,26 +24,37 @@ struct SimulatedResource {
     kNicOut,  // what all ports of a NIC send together, where its links could carry more
     kNicIn,
     kMemory,  // of a rank: what its engines read and write
+    kCtas,    // of a queue of a launch on GPUs: what its threads read and write in their own memory
+    kPace,    // of a rank: the most that a launch stores to host memory
   };
   Kind kind = Kind::kLink;
-  int index = 0;  // of the link, the device or the rank
+  int index = 0;  // of the link, the device or the rank; of kCtas and kPace: in SimulatorProgram::limits
   bool forward = true;
 
   auto operator<=>(const SimulatedResource&) const = default;
 };
+
+// Who moves bytes over links. The share of a link's bandwidth that they get depends on it. Spread stores go to several
+// peers at once.
+enum class Mover : uint8_t { kAny, kStores, kSpreadStores, kLoads, kCopyEngine };
+inline constexpr int kMoverCount = 5;
 
 // A way that bytes take, from one device to another or into and out of a rank's memory.
 struct SimulatedRoute {
   struct Use {
     uint32_t resource = 0;  // of SimulatorProgram::resources
     double share = 1;       // of the bytes
+    bool is_back = false;   // the other direction of a link, on which loads send their requests
     uint32_t alike = 1;     // flows of other ranks for which this one stands that are there as well, and itself
   };
-  int from = -1, to = -1;  // devices; -1: a rank's memory
+  static constexpr int kInMemory = -1, kPaced = -2;
+  int from = kInMemory, to = kInMemory;  // devices; kPaced: no way, but a limit of what goes elsewhere
   LinkKind medium = LinkKind::kNvlink;
+  Mover mover = Mover::kAny;
   std::vector<Use> uses;
 
-  bool is_memory() const { return from < 0; }
+  bool is_memory() const { return from == kInMemory; }
+  bool is_on_links() const { return from >= 0; }
 };
 
 // What an operation moves: all at once.
@@ -60,23 +72,50 @@ struct SimulatedWork {
 struct SimulatedStep {
   enum class Kind : uint8_t { kWork, kTell, kHear };
   static constexpr uint8_t kLocal = kLinkKindCount;
+  // Of launches on GPUs.
+  static constexpr uint8_t kBetweenCopies = kLinkKindCount + 1, kThroughHost = kLinkKindCount + 2,
+                           kInStream = kLinkKindCount + 3;
+  // What it takes before it does anything.
+  enum class Begin : uint8_t {
+    kOperation,
+    kNothing,  // it belongs to the step before: a message's bytes, once it was heard; another signal of a run
+    kFence,    // a run of signals on a GPU: the stores before them have to arrive
+    kHostFence,
+    kBarrier,  // a kernel between copies: it tells all ranks, and hears them
+    kCopy,     // by a copy engine
+    kWait,     // a run of waits on a GPU
+    kWords,    // of LL or LL128, whose flags lie in the data
+    kCall,     // the next call of a stream, behind the one before
+    kCallWithoutPdl,
+    kStagger,  // of CTAs that begin one after the other
+  };
+  static constexpr int kBegins = 11;
 
   Kind kind = Kind::kWork;
   // For a signal or message that is heard: the narrowest kind of link between its ends, or kLocal where they share a
   // device.
   uint8_t link_kind = kLocal;
   bool between_ranks = false;  // likewise
-  bool continues = false;      // the operation of the step before: a message's bytes, once it was heard
-  uint32_t index = 0;          // of the work, or of the signal; messages count as signals
+  Begin begin = Begin::kOperation;
+  uint32_t index = 0;  // of the work, or of the signal; messages count as signals
 };
 
 struct SimulatedQueue {
-  int rank = 0, queue = 0;
+  int rank = 0, queue = 0;    // of a launch, channels of one queue are several here
   size_t first = 0, end = 0;  // in SimulatorProgram::steps
 };
 
 struct SimulatorProgram {
   int chunks_of_size = 1;  // of what is called the size of the message
+  // Of a launch on GPUs, which is for messages of one size alone: bytes of a chunk. Else 0.
+  double chunk_bytes = 0;
+  // Of a launch, by SimulatedResource::index: CTAs, of 512 threads, of kCtas; bytes a second of kPace.
+  std::vector<double> limits;
+  // Of several calls of a stream, one behind the other: the last step of each queue in each call, [call][queue].
+  std::vector<std::vector<size_t>> call_ends;
+  // Queues that do one queue's work, as channels of a launch do: they share links with each other.
+  int groups = 1;
+  bool by_host = false;  // the host launches each call; else a graph does
   std::vector<SimulatedResource> resources;
   std::vector<SimulatedRoute> routes;
   std::vector<SimulatedWork> works;
@@ -84,7 +123,11 @@ struct SimulatorProgram {
   std::vector<SimulatedStep> steps;
   uint32_t signals = 0;
 
+  bool is_launch() const { return chunk_bytes > 0; }
   size_t queue_of(size_t step) const;  // that performs it
+  double bytes_of_chunk(double message_bytes) const {
+    return is_launch() ? chunk_bytes : message_bytes / chunks_of_size;
+  }
 };
 
 // Compiles a plan whose form is right. Throws kInvalidArgument where no path leads where the plan wants one, or ranks

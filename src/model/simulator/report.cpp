@@ -33,7 +33,7 @@ double least_seconds(const SimulatedMachine& machine, const SimulatedRun& run, u
 std::vector<uint32_t> used_by_time(const SimulatedMachine& machine, const SimulatedRun& run) {
   std::vector<uint32_t> order(run.uses.size());
   std::iota(order.begin(), order.end(), 0);
-  std::erase_if(order, [&](uint32_t it) { return run.uses[it].busy_seconds <= 0; });
+  std::erase_if(order, [&](uint32_t it) { return run.uses[it].bytes <= 0; });
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return least_seconds(machine, run, a) > least_seconds(machine, run, b) * (1 + 1e-9);
   });
@@ -53,6 +53,10 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
       return device(resource.index) + " sends";
     case SimulatedResource::Kind::kNicIn:
       return device(resource.index) + " receives";
+    case SimulatedResource::Kind::kCtas:
+      return join("CTAs of a queue, ", resource.index);
+    case SimulatedResource::Kind::kPace:
+      return "stores to host memory";
     case SimulatedResource::Kind::kMemory:
       break;
   }
@@ -61,6 +65,8 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
 
 const char* kind_of(const SimulatedResource& resource, const Topology& topology) {
   if (resource.kind == SimulatedResource::Kind::kMemory) return "memory";
+  if (resource.kind == SimulatedResource::Kind::kCtas) return "ctas";
+  if (resource.kind == SimulatedResource::Kind::kPace) return "pace";
   if (resource.kind != SimulatedResource::Kind::kLink) return "nic";
   return name(topology.links[static_cast<size_t>(resource.index)].kind);
 }

@@ -20,7 +20,7 @@ class Simulator {
   Simulator(const SimulatorProgram& program, const SimulatedMachine& machine, double message_bytes)
       : program_(program),
         machine_(machine),
-        chunk_bytes_(message_bytes / program.chunks_of_size),
+        chunk_bytes_(program.bytes_of_chunk(message_bytes)),
         queues_(program.queues.size()),
         told_(program.signals, kUntold) {
     run_.bytes = message_bytes;
@@ -83,7 +83,10 @@ class Simulator {
     const auto [found, is_new] = network_route_.try_emplace({flow.route, most}, 0);
     if (!is_new) return found->second;
     std::vector<FluidNetwork::Use> uses;
-    for (const SimulatedRoute::Use& use : route.uses) uses.push_back({use.resource, use.share, use.alike});
+    for (const SimulatedRoute::Use& use : route.uses) {
+      const double share = machine_.share_of(route, use);
+      if (share > 0) uses.push_back({use.resource, share, use.alike});
+    }
     narrowest_.push_back(machine_.narrowest(route));
     return found->second = network_.add_route(uses, most);
   }
@@ -95,7 +98,7 @@ class Simulator {
     const size_t end = program_.queues[number].end;
     for (; queue.next < end; ++queue.next) {
       const SimulatedStep& step = program_.steps[queue.next];
-      const double begun = queue.now + (step.continues ? 0 : machine_.steps.operation_seconds);
+      const double begun = queue.now + machine_.begin_of(step);
       if (step.kind == SimulatedStep::Kind::kWork && starts_of_[step.index].first != starts_of_[step.index].end) {
         return due_.emplace(begun, number);
       }
@@ -188,6 +191,7 @@ class Simulator {
     for (size_t work = 0; work < program_.works.size(); ++work) {
       for (const SimulatedWork::Flow& flow : program_.works[work].flows) {
         for (const SimulatedRoute::Use& use : program_.routes[flow.route].uses) {
+          if (use.is_back || !is_of_machine(program_.resources[use.resource])) continue;
           run_.uses[use.resource].bytes +=
               static_cast<double>(times[work]) * flow.chunks * chunk_bytes_ * use.share * use.alike;
         }
@@ -197,6 +201,11 @@ class Simulator {
       run_.uses[i].busy_seconds = network_.busy_seconds(i);
       run_.uses[i].most_flows = network_.most_flows(i);
     }
+  }
+
+  // CTAs and their pace are the launch's.
+  static bool is_of_machine(const SimulatedResource& it) {
+    return it.kind != SimulatedResource::Kind::kCtas && it.kind != SimulatedResource::Kind::kPace;
   }
 
   const SimulatorProgram& program_;
@@ -226,36 +235,84 @@ std::vector<double> memory_bytes(const SimulatorProgram& program, double message
       const SimulatedRoute& route = program.routes[flow.route];
       if (!route.is_memory()) continue;
       bytes[route.uses.front().resource] +=
-          message_bytes / program.chunks_of_size * flow.chunks * (work.combines ? combine_share : 1);
+          program.bytes_of_chunk(message_bytes) * flow.chunks * (work.combines ? combine_share : 1);
     }
   }
   return bytes;
 }
 
-double gbps_of(const SimulatedResource& resource, const Topology& topology, const StepCosts& steps,
-               const Costs& costs) {
+double finite_or(double gbps) { return gbps > 0 ? gbps : std::numeric_limits<double>::infinity(); }
+
+double gbps_of(const SimulatedResource& resource, const SimulatorProgram& program, const Topology& topology,
+               const StepCosts& steps, const Costs& costs) {
+  const auto index = static_cast<size_t>(resource.index);
   switch (resource.kind) {
-    case SimulatedResource::Kind::kLink:
-      return topology.links[static_cast<size_t>(resource.index)].gbps / steps.link_share;
+    case SimulatedResource::Kind::kLink: {
+      const Link& link = topology.links[index];
+      const bool is_host_path = program.is_launch() && link.kind != LinkKind::kNvlink;
+      return link.gbps * (is_host_path ? costs.kernels->host_efficiency : 1 / steps.link_share);
+    }
+    case SimulatedResource::Kind::kCtas:
+      return finite_or(program.limits[index] * costs.kernels->cta_gbps);
+    case SimulatedResource::Kind::kPace:
+      return program.limits[index] / kBytesPerGb;
     case SimulatedResource::Kind::kNicOut:
     case SimulatedResource::Kind::kNicIn:
       return topology.devices[static_cast<size_t>(resource.index)].port_gbps / steps.link_share;
     case SimulatedResource::Kind::kMemory:
       break;
   }
-  return costs.memory_gbps > 0 ? costs.memory_gbps : std::numeric_limits<double>::infinity();
+  return finite_or(program.is_launch() ? costs.kernels->memory_gbps : costs.memory_gbps);
+}
+
+double best_efficiency(const KernelCosts& kernels) {
+  return std::max(
+      {kernels.store_efficiency, kernels.spread_efficiency, kernels.load_efficiency, kernels.copy_efficiency});
+}
+
+// What steps of a launch cost, in the terms of those of plans.
+StepCosts step_costs(const KernelCosts& kernels, FlagPlace flags) {
+  StepCosts steps;
+  steps.operation_seconds = kernels.operation_seconds;
+  steps.signal_seconds.fill(flags == FlagPlace::kEvery8Bytes     ? kernels.ll_signal_seconds
+                            : flags == FlagPlace::kEvery128Bytes ? kernels.ll128_signal_seconds
+                                                                 : kernels.signal_seconds);
+  steps.local_signal_seconds = kernels.local_signal_seconds;
+  steps.link_share = 1 / best_efficiency(kernels);
+  return steps;
+}
+
+// The same costs where a launch is simulated.
+Costs costs_of_launch(const Costs& costs) {
+  Costs of_launch = costs;
+  const KernelCosts& kernels = *costs.kernels;
+  of_launch.launch_seconds = kernels.call_seconds;
+  of_launch.memory_gbps = kernels.memory_gbps;
+  of_launch.cache_gbps = kernels.cache_gbps;
+  of_launch.cache_bytes = kernels.cache_bytes;
+  of_launch.combine_share = kernels.combine_share;
+  of_launch.half_bytes.fill(kernels.half_bytes);
+  return of_launch;
 }
 
 }  // namespace
 
-SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs,
-                                   FlagPlace flags, double message_bytes)
-    : half_bytes(costs.half_bytes),
-      steps(step_costs(costs, flags)),
-      launch_seconds(costs.launch_seconds),
-      combine_share(costs.combine_share) {
+SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& all_costs,
+                                   FlagPlace flags, double message_bytes) {
+  const bool is_launch = program.is_launch();
+  if (is_launch && !all_costs.kernels) {
+    fail(ErrorCode::kInvalidArgument, "simulator: launches need a profile with costs of kernels");
+  }
+  const Costs costs = is_launch ? costs_of_launch(all_costs) : all_costs;
+  half_bytes = costs.half_bytes;
+  steps = is_launch ? step_costs(*costs.kernels, flags) : step_costs(costs, flags);
+  launch_seconds = costs.launch_seconds;
+  combine_share = costs.combine_share;
+  begin_seconds.fill(steps.operation_seconds);
+  begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kNothing)] = 0;
+  if (is_launch) set_kernel_costs(*costs.kernels, flags);
   for (const SimulatedResource& it : program.resources) {
-    bytes_per_second.push_back(gbps_of(it, topology, steps, costs) * kBytesPerGb);
+    bytes_per_second.push_back(gbps_of(it, program, topology, steps, costs) * kBytesPerGb);
   }
   if (costs.memory_gbps <= 0 || costs.cache_gbps <= costs.memory_gbps || message_bytes <= 0) return;
   const std::vector<double> bytes = memory_bytes(program, message_bytes, combine_share);
@@ -264,26 +321,75 @@ SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topolo
   }
 }
 
+void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels, FlagPlace flags) {
+  const auto begin = [&](SimulatedStep::Begin of) -> double& { return begin_seconds[static_cast<size_t>(of)]; };
+  begin(SimulatedStep::Begin::kFence) = kernels.fence_seconds;
+  begin(SimulatedStep::Begin::kHostFence) = kernels.host_fence_seconds;
+  begin(SimulatedStep::Begin::kBarrier) = kernels.barrier_seconds;
+  begin(SimulatedStep::Begin::kCopy) = kernels.copy_seconds;
+  begin(SimulatedStep::Begin::kCall) = kernels.call_seconds;
+  begin(SimulatedStep::Begin::kCallWithoutPdl) = kernels.call_seconds + kernels.pdl_seconds;
+  begin(SimulatedStep::Begin::kStagger) = kernels.stagger_seconds;
+  begin(SimulatedStep::Begin::kWait) = kernels.wait_seconds;
+  begin(SimulatedStep::Begin::kWords) =
+      flags == FlagPlace::kEvery128Bytes ? kernels.ll128_words_seconds : kernels.ll_words_seconds;
+  const double best = best_efficiency(kernels);
+  mover_share[static_cast<size_t>(Mover::kStores)] = best / kernels.store_efficiency;
+  mover_share[static_cast<size_t>(Mover::kSpreadStores)] = best / kernels.spread_efficiency;
+  mover_share[static_cast<size_t>(Mover::kLoads)] = best / kernels.load_efficiency;
+  mover_share[static_cast<size_t>(Mover::kCopyEngine)] = best / kernels.copy_efficiency;
+  request_share = kernels.request_share;
+  launched_seconds = kernels.launched_seconds;
+  host_seconds = kernels.host_seconds;
+  barrier_signal_seconds = kernels.barrier_signal_seconds;
+  host_signal_seconds = kernels.host_signal_seconds;
+}
+
 double SimulatedMachine::signal_seconds(const SimulatedStep& heard) const {
-  return heard.link_kind == SimulatedStep::kLocal ? steps.local_signal_seconds : steps.signal_seconds[heard.link_kind];
+  if (heard.link_kind == SimulatedStep::kLocal) return steps.local_signal_seconds;
+  if (heard.link_kind == SimulatedStep::kBetweenCopies) return barrier_signal_seconds;
+  if (heard.link_kind == SimulatedStep::kInStream) return 0;
+  if (heard.link_kind == SimulatedStep::kThroughHost) return host_signal_seconds;
+  return steps.signal_seconds[heard.link_kind];
+}
+
+double SimulatedMachine::share_of(const SimulatedRoute& route, const SimulatedRoute::Use& use) const {
+  return use.share * (use.is_back ? request_share : 1) * mover_share[static_cast<size_t>(route.mover)];
 }
 
 double SimulatedMachine::full_speed(const SimulatedRoute& route) const {
   double speed = std::numeric_limits<double>::infinity();
-  for (const SimulatedRoute::Use& use : route.uses) speed = std::min(speed, bytes_per_second[use.resource] / use.share);
+  for (const SimulatedRoute::Use& use : route.uses) {
+    const double share = share_of(route, use);
+    if (share > 0) speed = std::min(speed, bytes_per_second[use.resource] / share);
+  }
   return speed;
 }
 
 double SimulatedMachine::speed(const SimulatedRoute& route, double bytes) const {
-  const double half = route.is_memory() ? 0 : half_bytes[static_cast<size_t>(route.medium)];
+  const double half = !route.is_on_links() ? 0 : half_bytes[static_cast<size_t>(route.medium)];
   return half > 0 ? full_speed(route) * bytes / (bytes + half) : full_speed(route);
 }
 
 uint32_t SimulatedMachine::narrowest(const SimulatedRoute& route) const {
   const auto wider = [&](const SimulatedRoute::Use& a, const SimulatedRoute::Use& b) {
-    return bytes_per_second[a.resource] / a.share > bytes_per_second[b.resource] / b.share;
+    return bytes_per_second[a.resource] * share_of(route, b) > bytes_per_second[b.resource] * share_of(route, a);
   };
   return std::max_element(route.uses.begin(), route.uses.end(), wider)->resource;
+}
+
+double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine,
+                             const SimulatedRun& run) {
+  const size_t calls = program.call_ends.size();
+  if (calls < 2) return run.seconds;
+  const auto end_of = [&](size_t call) {
+    double end = 0;
+    for (const size_t step : program.call_ends[call]) end = std::max(end, run.ends[step]);
+    return end;
+  };
+  const size_t first = (calls - 1) / 2;  // those before it fill pipelines
+  const double seconds = (end_of(calls - 1) - end_of(first)) / static_cast<double>(calls - 1 - first);
+  return program.by_host ? std::max(seconds + machine.launched_seconds, machine.host_seconds) : seconds;
 }
 
 SimulatedRun simulate(const SimulatorProgram& program, const SimulatedMachine& machine, double message_bytes,

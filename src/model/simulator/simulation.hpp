@@ -23,6 +23,12 @@ struct SimulatedMachine {
   std::vector<double> bytes_per_second;  // of each resource of a program; infinite where a profile does not say
   std::array<double, kLinkKindCount> half_bytes = {};  // Costs::half_bytes
   StepCosts steps;
+  std::array<double, SimulatedStep::kBegins> begin_seconds = {};
+  // What bytes count on links, over those of the fastest mover; by mover.
+  std::array<double, kMoverCount> mover_share = {1, 1, 1, 1, 1};
+  double request_share = 0;  // what loads take of the other direction
+  double barrier_signal_seconds = 0, host_signal_seconds = 0;
+  double launched_seconds = 0, host_seconds = 0;  // KernelCosts
   double launch_seconds = 0;
   double combine_share = 1;  // Costs::combine_share
 
@@ -30,18 +36,24 @@ struct SimulatedMachine {
   SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs, FlagPlace flags,
                    double message_bytes = 0);
 
+  double begin_of(const SimulatedStep& step) const { return begin_seconds[static_cast<size_t>(step.begin)]; }
   double signal_seconds(const SimulatedStep& heard) const;
+  // What of a flow's bytes a resource carries, in the time that its capacity states.
+  double share_of(const SimulatedRoute& route, const SimulatedRoute::Use& use) const;
   // What bytes of a route get that share nothing, in bytes a second.
   double full_speed(const SimulatedRoute& route) const;
   // The same where an operation moves so many.
   double speed(const SimulatedRoute& route, double bytes) const;
   // The resource at which they are slowest.
   uint32_t narrowest(const SimulatedRoute& route) const;
+
+ private:
+  void set_kernel_costs(const KernelCosts& kernels, FlagPlace flags);
 };
 
 struct SimulatedRun {
   struct Use {
-    double bytes = 0;
+    double bytes = 0;         // of what is not the machine's: 0
     double busy_seconds = 0;  // in which anything crossed
     uint32_t most_flows = 0;  // at once
   };
@@ -63,6 +75,10 @@ struct SimulatedRun {
   std::vector<Use> uses;      // of each resource
   std::vector<Stretch> busy;  // where they were asked for, in order of their ends
 };
+
+// Of the last calls of several that follow each other in a stream: from the end of one to the end of the next, which is
+// what benchmarks measure. Ranks that wait for nobody run ahead, so it may be less than one call takes alone.
+double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine, const SimulatedRun& run);
 
 // Runs the program for a message of so many bytes. Every call gives the same. Throws kInternal where the plan waits for
 // ever, which no proved plan does.

@@ -93,7 +93,7 @@ class TraceWriter {
     const SimulatedQueue& queue = program_.queues[program_.queue_of(piece.step)];
     begin_stretch(join("rank ", queue.rank, " queue ", queue.queue), kPathProcess, 2, piece.from, piece.to);
     if (piece.resource != SimulatedRun::Last::kNothing) {
-      const std::string slowest = to_text(program_.resources[piece.resource], topology_);
+      const std::string slowest = plait::to_text(program_.resources[piece.resource], topology_);
       json_.key("args").begin_object().key("slowest at").value(slowest).end();
     }
     json_.end();
@@ -105,7 +105,7 @@ class TraceWriter {
     for (const SimulatedRun::Stretch& it : run_.busy) {
       const int thread = static_cast<int>(it.resource) + 1;
       if (!is_named[it.resource]) {
-        name_row("thread_name", kLinksProcess, thread, to_text(program_.resources[it.resource], topology_));
+        name_row("thread_name", kLinksProcess, thread, plait::to_text(program_.resources[it.resource], topology_));
         is_named[it.resource] = true;
       }
       begin_stretch("busy", kLinksProcess, thread, it.from, it.to);
@@ -120,18 +120,43 @@ class TraceWriter {
       name_row("process_name", process, 0,
                join("rank ", queue.rank, ", ", topology_.devices[static_cast<size_t>(device)].name));
     }
+    if (program_.is_launch()) return write_launched(queue, process, thread);
     const Queue& planned = plan_.ranks[static_cast<size_t>(queue.rank)].queues[static_cast<size_t>(queue.queue)];
     name_row("thread_name", process, thread, join("queue ", queue.queue, " (", plait::name(planned.engine), ")"));
-    size_t operation = 0;
+    size_t operation = 0;  // of the plan, if steps are its operations
     double from = 0;
     for (size_t step = queue.first; step < queue.end; ++step) {
-      if (step > queue.first && !program_.steps[step].continues) ++operation;
-      const std::string text = to_text(planned.operations[operation]);
+      if (step > queue.first && program_.steps[step].begin != SimulatedStep::Begin::kNothing) ++operation;
+      const std::string text = plait::to_text(planned.operations[operation]);
       begin_stretch(text, process, thread, from, run_.ends[step]);
       json_.end();
       write_arrow(program_.steps[step], process, thread, from, run_.ends[step]);
       from = run_.ends[step];
     }
+  }
+
+  // Steps of launches are no operations of the plan.
+  void write_launched(const SimulatedQueue& queue, int process, int thread) {
+    name_row("thread_name", process, thread, join("queue ", queue.queue));
+    double from = 0;
+    for (size_t step = queue.first; step < queue.end; ++step) {
+      const SimulatedStep& it = program_.steps[step];
+      begin_stretch(it.kind == SimulatedStep::Kind::kWork   ? to_text(program_.works[it.index])
+                    : it.kind == SimulatedStep::Kind::kTell ? "signal"
+                                                            : "wait",
+                    process, thread, from, run_.ends[step]);
+      json_.end();
+      write_arrow(it, process, thread, from, run_.ends[step]);
+      from = run_.ends[step];
+    }
+  }
+
+  std::string to_text(const SimulatedWork& work) const {
+    double bytes = 0;
+    for (const SimulatedWork::Flow& flow : work.flows) {
+      if (program_.routes[flow.route].is_on_links()) bytes += program_.chunk_bytes * flow.chunks;
+    }
+    return join(work.combines ? "combine" : "copy", bytes > 0 ? join(", ", bytes_text(bytes, 3), " over links") : "");
   }
 
   void write_arrow(const SimulatedStep& step, int process, int thread, double from, double to) {

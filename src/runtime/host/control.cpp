@@ -192,7 +192,7 @@ class Control::Star {
     mirror(message);
   }
 
-  // What a rank of another host would have written into this memory itself. Of this host it has.
+  // Writes what a rank of another host would have written into this memory itself. Ranks of this host have done so.
   void mirror(const ControlMessage& message) const {
     RankStatus& status = segment_->status(message.rank);
     if (status.state.load(std::memory_order_relaxed) != RankState::kAbsent) return;

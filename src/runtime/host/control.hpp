@@ -1,9 +1,9 @@
-// What ranks of several hosts tell each other beside the data: failures, and that they leave.
+// Ranks of several hosts tell each other two things beside the data: failures, and that they leave.
 //
 // Ranks of one host see each other's failures and processes in the memory that they share. Between hosts the star of
 // connections around rank 0, over which the ranks met, stays open for that. A thread of each rank sleeps at its
 // connections. The first failure that a rank of any host records goes to rank 0, and from there into the memory of
-// every host, so all that look there for failures hear of it. A connection that ends without a word is a rank that has
+// every host. So all that look there for failures hear of it. A connection that ends without a word is a rank that has
 // died. docs/dev/connections.md says why it is a star.
 #pragma once
 
@@ -21,8 +21,8 @@ namespace plait {
 
 class Control {
  public:
-  // Who has ended without a word may have done its part in a call that others still complete. So they hear of it only
-  // after that time.
+  // A rank that ended without a word may have done its part in a call that others still complete. So they hear of its
+  // end only after that time.
   static constexpr double kGraceSeconds = 0.5;
 
   // Takes the connections of `bootstrap`, over which nothing else is said any more. `segment` is the memory of this

@@ -3,7 +3,7 @@
 //
 // Each slot begins with the number of its content, and the data follows at once. The receiver polls the cache line that
 // it reads next anyway, so a few bytes cost the transfer of that one line. The receiver publishes the head, the count
-// of slots that it has emptied. The sender reads the head only when its tail has filled all slots that it knows to be
+// of slots that it has copied. The sender reads the head only when its tail has filled all slots that it knows to be
 // empty.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Fifo {
     return *reinterpret_cast<SlotHeader*>(memory + kLine + slot % kFifoSlots * (sizeof(SlotHeader) + data_bytes));
   }
   std::byte* data(uint64_t slot) const { return reinterpret_cast<std::byte*>(&header(slot) + 1); }
-  // Number of slots that the receiver has emptied since the beginning.
+  // Number of slots that the receiver has copied since the beginning.
   std::atomic<uint64_t>& head() const { return *reinterpret_cast<std::atomic<uint64_t>*>(memory); }
 
   // Data bytes of a slot if `senders` ranks send to one.

@@ -216,7 +216,8 @@ bool HostRank::CallWait::has_entered(int peer) const {
 }
 
 // Most waits end at a rank that waits itself. The culprits are the ranks that have not entered the call or were
-// stopped; if there are none, those that do not wait; if there are none either, all that have not completed the call.
+// stopped. If there are none, they are those that do not wait. If there are none either, they are all that have not
+// completed the call.
 std::vector<int> HostRank::CallWait::culprits() const {
   std::vector<int> absent, busy, late;
   for (int peer = 0; peer < rank_.ranks_; ++peer) {

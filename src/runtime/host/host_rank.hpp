@@ -1,5 +1,5 @@
-// One rank of the host runtime: performs bound plans and exchanges messages, with ranks of its node on shared memory
-// and with those of other nodes over the network.
+// One rank of the host runtime. It performs bound plans and exchanges messages, with ranks of its node on shared memory
+// and with others over the network.
 #pragma once
 
 #include <cstdint>
@@ -78,8 +78,7 @@ class HostRank {
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
   bool is_elsewhere(int peer) const { return others_ && others_->has(peer); }
-  // Does what `step` does. What it throws ends all that is under way to other nodes: no message is left in the memory
-  // of callers.
+  // Calls `step`. If it throws, all messages to other nodes end, so that none is left in user buffers.
   template <class Step>
   void with_other_nodes(Step step);
   void await_completion(uint64_t epoch, const Call& call);

@@ -20,7 +20,7 @@ namespace plait {
 
 class OtherNodes {
  public:
-  // `addresses` and `node_of` are by rank. Of ranks on this node no address is looked at.
+  // `addresses` and `node_of` are by rank. Addresses of ranks on this node are not looked at.
   OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
              std::vector<int> node_of);
   ~OtherNodes();
@@ -32,8 +32,8 @@ class OtherNodes {
   // To be held while this is used, but by the constructor and the destructor. Meanwhile nobody else moves messages.
   BackgroundProgress::Turn take_turn() { return background_.take_turn(); }
 
-  // Start a message. Of one tag the messages between two ranks keep their order. A request that is no longer pending
-  // may be used again.
+  // Start a message. Messages of one tag between two ranks keep their order. A request that is no longer pending may be
+  // used again.
   void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
   void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
   void cancel(NetRequest& request) { transport_->cancel(request); }
@@ -84,9 +84,9 @@ class OtherNodes {
   std::deque<Outgoing> outgoing_;  // the requests of the oldest are over first
 };
 
-// Tags. Every communicator has ends of its own, so none names it. A message of a plan is named by its number, which the
-// plan gives it among those of the receiving rank, so queue and chunk are its; by the slice; and by the fingerprint of
-// all calls, so that a message of another call never passes for the awaited one.
+// Tags. Every communicator has ends of its own, so none names it. Three things name a message of a plan. Its number,
+// which the plan gives it among those of the receiving rank, stands for queue and chunk. The slice comes next. The
+// fingerprint of all calls keeps a message of another call from passing for the awaited one.
 constexpr uint64_t kWordTag = Transport::kHintBit;
 // A message of p2p.hpp is named by its sender and its number among those of its sender to its receiver.
 constexpr uint64_t message_tag(int from, uint64_t number) {

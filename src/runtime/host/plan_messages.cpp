@@ -18,7 +18,7 @@ constexpr size_t kStreamingSlotBytes = 8 << 10;
 // written after the rest, and before anyone looks at that.
 struct InboxFlag {
   std::atomic<uint64_t> stamp;
-  std::atomic<uint64_t> slots;          // filled, or emptied
+  std::atomic<uint64_t> slots;          // filled, or copied
   std::atomic<uint64_t> message_bytes;  // of the whole message
 
   // A short message lies behind its flag, so that both cross between cores in one cache line.
@@ -102,16 +102,16 @@ bool PlanMessages::put(Transfer& transfer) {
   const InboxShape& inbox = operation.inbox;
   const int receiver = operation.peer_rank;
   const size_t slots = slots_for(operation.bytes, inbox);
-  InboxFlag& filled = flag_at(segment_, receiver, epoch_, inbox.filled);
-  const uint64_t emptied = slots_in(flag_at(segment_, receiver, epoch_, inbox.emptied), stamp_);
-  while (transfer.slots < slots && transfer.slots < emptied + InboxShape::kSlots) {
+  InboxFlag& tail = flag_at(segment_, receiver, epoch_, inbox.tail);
+  const uint64_t head = slots_in(flag_at(segment_, receiver, epoch_, inbox.head), stamp_);
+  while (transfer.slots < slots && transfer.slots < head + InboxShape::kSlots) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
-    std::byte* const slot = slot_of(operation, transfer, filled.payload);
+    std::byte* const slot = slot_of(operation, transfer, tail.payload);
     const bool streams = bytes >= kStreamingSlotBytes && !shares_core(receiver);
     copy_block(slot, data_of(operation) + transfer.moved, bytes, streams);
     if (streams) finish_streaming();
-    if (transfer.slots == 0) filled.message_bytes.store(operation.bytes, std::memory_order_relaxed);
-    publish(filled, stamp_, ++transfer.slots);
+    if (transfer.slots == 0) tail.message_bytes.store(operation.bytes, std::memory_order_relaxed);
+    publish(tail, stamp_, ++transfer.slots);
     transfer.moved += bytes;
     has_moved_ = true;
   }
@@ -123,15 +123,15 @@ bool PlanMessages::put(Transfer& transfer) {
 // Returns whether all of the message has come.
 bool PlanMessages::take(Transfer& transfer, const BoundOperation& operation) {
   const InboxShape& inbox = operation.inbox;
-  InboxFlag& filled = flag_at(segment_, rank_, epoch_, inbox.filled);
-  const uint64_t came = slots_in(filled, stamp_);
+  InboxFlag& tail = flag_at(segment_, rank_, epoch_, inbox.tail);
+  const uint64_t came = slots_in(tail, stamp_);
   if (came > 0 && transfer.slots == 0) {
-    check_size(operation, filled.message_bytes.load(std::memory_order_relaxed));
+    check_size(operation, tail.message_bytes.load(std::memory_order_relaxed));
   }
   while (transfer.slots < came) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
-    copy_block(data_of(operation) + transfer.moved, slot_of(operation, transfer, filled.payload), bytes, false);
-    publish(flag_at(segment_, rank_, epoch_, inbox.emptied), stamp_, ++transfer.slots);
+    copy_block(data_of(operation) + transfer.moved, slot_of(operation, transfer, tail.payload), bytes, false);
+    publish(flag_at(segment_, rank_, epoch_, inbox.head), stamp_, ++transfer.slots);
     transfer.moved += bytes;
     has_moved_ = true;
   }

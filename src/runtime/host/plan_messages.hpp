@@ -51,7 +51,7 @@ class PlanMessages {
     NetRequest request;                       // over the network
     const BoundOperation* sending = nullptr;  // through an inbox, until all of it is there
     size_t moved = 0;                         // bytes
-    uint64_t slots = 0;                       // filled or emptied
+    uint64_t slots = 0;                       // filled or copied
     std::vector<std::byte> copy = {};         // of what may be overwritten before it has left
   };
 

@@ -178,9 +178,8 @@ void combine(const ReduceArguments& arguments) {
 constexpr size_t kBlockBytes = 8192;  // of accumulator elements: two blocks fit any first-level cache
 constexpr int kSourcesAtOnce = 8;     // more streams than this at a time escape the prefetchers
 
-// Divides in place, toward zero. Floating-point division is much faster than that of integers, and exact here: these
-// widths leave so much room that a quotient that is not an integer differs from the next integer by more than its
-// rounding.
+// Divides in place, toward zero. Floating-point division is much faster than that of integers, and exact here. These
+// widths leave enough room: a quotient that is not an integer differs from the next integer by more than its rounding.
 template <class T>
 [[gnu::noinline]] void divide(char* values, size_t count, int divisor) {
   using Real = std::conditional_t<sizeof(T) <= 2, float, double>;

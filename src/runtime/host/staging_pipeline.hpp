@@ -64,7 +64,7 @@ class StagingPipeline {
   using Look = std::function<void()>;
   // A lane's part of a call, after its part of the calls before. Throws what `perform` and `look` throw.
   void perform(const StagedCall& call, size_t lane, const Perform& perform, const Look& look);
-  // The GPU waits for nothing any more, now and later. What it copies out is undefined. Any thread.
+  // The GPU waits for nothing any more, now and later. The data that it copies out is undefined. Any thread.
   void give_up() noexcept;
 
  private:

@@ -1,6 +1,6 @@
-// Which of UCX's transports Plait takes: none that allocates on GPUs. Data of messages is always in host memory. But
-// UCX, where it may use CUDA, allocates GPU memory to find its fastest ways, from whatever thread sends first, and CUDA
-// keeps such a thread waiting while another one waits for the GPU, which may wait for this very message.
+// Plait takes those of UCX's transports that do not allocate on GPUs, since data of messages is always in host memory.
+// Where UCX may use CUDA, it allocates GPU memory to find its fastest ways, from whatever thread sends first. CUDA
+// keeps such a thread waiting while another one waits for the GPU, and the GPU may wait for this very message.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace plait {
 
-// What UCX_TLS should be in place of what it is ("all" where it is not set): a list of names, or "^" and the names of
-// those left out.
+// Returns the value that UCX_TLS should have in place of its own ("all" where it is not set): a list of names, or "^"
+// and the names of those left out.
 std::string host_transports(std::string_view ucx_tls);
 
 }  // namespace plait

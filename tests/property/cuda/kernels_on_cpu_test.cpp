@@ -20,7 +20,7 @@
 #include "base/error.hpp"
 #include "bench/exact_input.hpp"
 #include "plan/builder.hpp"
-#include "plan/one_node.hpp"
+#include "plan/shape.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "plan/one_node.hpp"
 #include "plan/proof_size.hpp"
+#include "plan/shape.hpp"
 #include "topology/machines.hpp"
 #include "tuner/tuner.hpp"
 

@@ -1,4 +1,4 @@
-// Vectors that are combined from several places in the caller's memory or in scratch.
+// Vectors that are combined from several places in user buffers or in scratch.
 #pragma once
 
 #include <type_traits>
@@ -56,8 +56,8 @@ using SumPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, true
 template <class Vector>
 using MinMaxPart = std::conditional_t<kHasIntegers<Vector>, PackedPart<Vector, false>, PairsPart<Vector>>;
 
-// Calls `use` with the type of part that `op` takes. What is done most often has code of its own, without a branch for
-// each part.
+// Calls `use` with the type of part that `op` takes. The most frequent operations have code of their own, without a
+// branch for each part.
 template <class Vector, class Use>
 __device__ void with_part(ReduceOp op, int divisor, const Use& use) {
   if constexpr (kIsNarrow<Vector>) {
@@ -67,10 +67,10 @@ __device__ void with_part(ReduceOp op, int divisor, const Use& use) {
   use.template operator()<WidePart<Vector, false>>();
 }
 
-// Vectors `first`, `first` + `stride` and so on, as far as they are less than `last`, of places at(0) to
-// at(`sources` - 1), combined in this order and divided by `divisor` if that is not 0. `kSources` 0: as many as there
-// are, loaded one after the other; else all loads are under way before the first is used. Vector: a Pack.
-// `is_aligned`: all places are, to its size; if not, see load_vectors().
+// Combines vectors of places at(0) to at(`sources` - 1), in this order, and divides by `divisor` if that is not 0. The
+// vectors are `first`, `first` + `stride` and so on, below `last`. With `kSources` 0 they are loaded one after the
+// other; else all loads are under way before the first is used. Vector: a Pack. `is_aligned`: all places are, to its
+// size; if not, see load_vectors().
 template <bool is_aligned, int kSources, class Vector, int kVectors, class At>
 __device__ void combine_vectors(ReduceOp op, int sources, int divisor, const At& at, uint32_t first, uint32_t stride,
                                 uint32_t last, Vector (&results)[kVectors]) {

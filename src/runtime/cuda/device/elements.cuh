@@ -57,7 +57,7 @@ __device__ void divide(T (&a)[count], int divisor) {
   }
 }
 
-// What load(0) to load(`sources` - 1) give, combined in this order and divided: for what is seldom needed, one element
+// Combines the results of load(0) to load(`sources` - 1), in this order, and divides. It is for rare cases, one element
 // at a time.
 template <class Load>
 __device__ auto combine_one_by_one(ReduceOp op, int sources, int divisor, const Load& load) {
@@ -71,7 +71,7 @@ __device__ auto combine_one_by_one(ReduceOp op, int sources, int divisor, const 
   return result[0];
 }
 
-// As many elements as fit into Bits (an unsigned integer type or uint4), as bits and as numbers.
+// The elements that fit into Bits (an unsigned integer type or uint4), as bits and as numbers.
 template <DataType type, class Bits>
 struct Pack {
   using Facts = DeviceType<type>;

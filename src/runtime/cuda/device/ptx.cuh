@@ -12,10 +12,10 @@ namespace plait::ptx {
 //
 // Two rules order memory between GPUs. The arrival of data is published by a store with release and observed by a load
 // with acquire. The reuse of memory, once everything there has been read, is allowed by a relaxed store after a barrier
-// of the CTA. A relaxed store is enough for two reasons only: by the barrier the value of every earlier load has been
-// used (stored, or combined), and what the loads read was released, so it had arrived. PTX does not order the store
-// after loads whose values have not been used: a load that were moved down past the store would break the rule, and no
-// test would notice. The race detector checks that kernels keep to these rules (tests/support/race_detector.hpp).
+// of the CTA. A relaxed store is enough for two reasons only. By the barrier the value of every earlier load has been
+// used, stored or combined. And the data that the loads read was released, so it had arrived. PTX does not order the
+// store after loads whose values have not been used. No test would notice a load that was moved down past the store.
+// The race detector checks that kernels keep to these rules (tests/support/race_detector.hpp).
 __device__ inline void store_release(void* to, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }

@@ -112,8 +112,8 @@ __device__ void complete_vectors(const std::byte* memory, uint32_t first, uint32
   }
 }
 
-// Stores such vectors. If they are not aligned, all threads of a warp have to call this, with neighbouring numbers:
-// each stores an aligned vector that it shares with its neighbour, and the threads at both ends store what is left.
+// Stores such vectors. If they are not aligned, all threads of a warp have to call this, with neighbouring numbers.
+// Each stores an aligned vector that it shares with its neighbour, and the threads at both ends store what is left.
 // Nothing outside the vectors is written.
 template <bool is_aligned, class Vector, int count>
 __device__ void store_vectors(std::byte* memory, uint32_t first, uint32_t stride, uint32_t last,

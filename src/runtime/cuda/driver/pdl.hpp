@@ -2,7 +2,7 @@
 // saves 0.3 to 0.4 us if the previous kernel allows it, and costs 0.04 us otherwise.
 //
 // A kernel that is launched so begins with ptx::await_launch_before(), and touches nothing but its argument until then.
-// It calls ptx::let_next_launch_begin() once it waits only for kernels that are already on a GPU, and not before: the
+// It calls ptx::let_next_launch_begin() once it waits only for kernels that are already on a GPU, and not before. The
 // next kernel occupies SMs from then on, and could keep out a kernel that this one still waits for.
 #pragma once
 

@@ -45,7 +45,7 @@ class StreamFork {
   SideStream& side_;
   const cudaStream_t stream_;
   bool is_joined_ = false;
-  // If the stream is captured, the fork consists of nodes of its graph: a side stream would stay part of the capture
+  // If the stream is captured, the fork consists of nodes of its graph. A second stream would stay part of the capture
   // until the user ends it, and could serve no other call meanwhile.
   cudaGraph_t graph_ = nullptr;
   std::vector<cudaGraphNode_t> last_;

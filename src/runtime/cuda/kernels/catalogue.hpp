@@ -1,7 +1,7 @@
 // The catalogue of kernels: every family, and every variant of those that perform calls.
 //
 // Everything that lists kernels follows from it: instantiations (call_kernels_*.cu), the way from a call to its kernel
-// (call_kernel()), the kernels that a new rank loads, those that tests run on a CPU
+// (call_kernel()) and the kernels that a new rank loads. So do the kernels that tests run on a CPU
 // (tests/property/cuda/kernel_bodies.hpp), the requirements of tools/check_kernels.py, and the table in
 // docs/dev/kernels.md.
 #pragma once

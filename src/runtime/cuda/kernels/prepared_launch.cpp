@@ -138,7 +138,7 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     two_shot_ = two_shot_of(program, ll, shape, self);
     argument_ = Ll{std::move(ll), argument};
   }
-  // Channels do not wait for each other. So if each is one CTA, they need not all be on the GPU at once: they start in
+  // Channels do not wait for each other. So if each is one CTA, they need not all be on the GPU at once. They start in
   // the order of their numbers on all GPUs, which CUDA does but does not promise. CTAs of several queues wait for each
   // other, though, and concurrent launches could keep each other off two GPUs in different ways.
   const int beside = host_path != nullptr ? host_path->ctas_beside : 0;
@@ -215,8 +215,8 @@ void PreparedLaunch::set(const Buffers& buffers, TwoShot& it, bool is_aligned) c
     TwoShotSteps::Slice& slice = place.full ? it.argument.steps.full : it.argument.steps.last;
     auto& addresses = slice.places[place.phase][place.place].addresses;
     addresses[place.field] = buffers.address(place.output, place.offset);
-    // In place, do not store a word where it lies already, because other threads may be loading it: with LL those of
-    // other places, and with LL128, if places are not aligned, the neighbours.
+    // In place, do not store a word where it lies already, because other threads may be loading it. With LL these are
+    // the threads of other places. With LL128 they are the neighbours, if places are not aligned.
     const bool lies_there =
         place.field == TwoShotPlace::kSendTo && addresses[place.field] == addresses[TwoShotPlace::kSend];
     if (lies_there && (it.has_ll() || !is_aligned)) addresses[place.field] = 0;

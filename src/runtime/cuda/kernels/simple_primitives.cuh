@@ -85,7 +85,7 @@ class SimplePrimitives {
   }
 
   // How many vectors a thread has under way at once: for sources that are loaded one after the other, for two sources,
-  // and for four. As many as registers hold without spilling.
+  // and for four. Registers hold so many without spilling.
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;

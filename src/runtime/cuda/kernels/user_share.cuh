@@ -55,7 +55,7 @@ class UnalignedShare {
         end_(shift_ + static_cast<int>(extent.bytes()) - static_cast<int>(first) * kWordBytes) {}
 
   // Loading takes three steps, so that other loads can be issued in between. load() loads the aligned words that wholly
-  // belong to the place, load_ends() the words at its ends, and complete() joins the words to the share.
+  // belong to the place, load_ends() loads the words at its ends, and complete() joins the words to the share.
   __device__ ll128::WordPair load() const {
     ll128::WordPair pair;
     if (is_full(0, first())) pair.low = ptx::load_around(words_, ll128::place() == 0 ? shift_ : 0, kWordBytes);

@@ -14,8 +14,8 @@
 namespace plait {
 
 // The work at one place, for each word of it. The word at kSend is stored at kSendTo. The words at kReceive are
-// combined over all places, or copied one by one, to kReceiveTo. 0: nothing. kSend is always in a user buffer; the
-// other addresses may be LL addresses, see ll_address().
+// combined over all places, or copied one by one, to kReceiveTo. An address of 0 stands for nothing. kSend is always in
+// a user buffer; the other addresses may be LL addresses, see ll_address().
 struct alignas(32) TwoShotPlace {
   enum Field { kSend, kSendTo, kReceive, kReceiveTo, kFields };
   uint64_t addresses[kFields] = {};

@@ -1,5 +1,5 @@
-// One rank's memory for its peers: how to make it and map it, for each kind of peer memory. peer_memory.hpp decides who
-// maps which block, and lets the ranks agree on a kind.
+// Makes one rank's memory for its peers, and maps it, by each kind of peer memory. peer_memory.hpp decides who maps
+// which block, and lets the ranks agree on a kind.
 #pragma once
 
 #include <cuda_runtime.h>

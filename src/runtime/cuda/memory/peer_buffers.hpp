@@ -57,9 +57,9 @@ class PeerBuffers {
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;
 
-  // Finds the location of this rank's buffer. Others cannot map it in three cases: it is not memory of cudaMalloc on
-  // this rank's GPU (expandable segments, asynchronous pools and host memory are not), too many allocations are
-  // exported already, or memory is scarce.
+  // Finds the location of this rank's buffer. Others cannot map it in three cases. It is not memory of cudaMalloc on
+  // this rank's GPU (expandable segments, asynchronous pools and host memory are not). Too many allocations are
+  // exported already. Or memory is scarce.
   BufferPlace place_of(const void* buffer, size_t bytes);
   // The buffer of `rank` as this rank's GPU addresses it. Throws kSystem or kResources if it cannot be mapped.
   const std::byte* map(int rank, const BufferPlace& place, Use& use);

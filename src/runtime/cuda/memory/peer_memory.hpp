@@ -18,12 +18,12 @@ GpuIdentity identity_of(int device);
 
 class PeerMemory {
  public:
-  // Collective over the ranks of `bootstrap`: every rank makes `bytes` of zeroed memory on its `device` and maps the
+  // Collective over the ranks of `bootstrap`. Every rank makes `bytes` of zeroed memory on its `device` and maps the
   // memory of all others. kAuto takes the first kind that works for all ranks: kVmm, kIpc, kHost. Ranks may share
   // devices and processes, and see different devices (CUDA_VISIBLE_DEVICES).
   //
   // Throws on all ranks alike: kResources if no kind works, with rank, device and reason for each kind; kMismatch if
-  // ranks want different things; kInvalidArgument for 0 bytes; and CUDA's error if a rank cannot use its device.
+  // ranks want different things; kInvalidArgument for 0 bytes. If a rank cannot use its device, all throw CUDA's error.
   static PeerMemory create(Bootstrap& bootstrap, int device, size_t bytes, PeerMemoryKind wanted);
   // The same for ranks that are all in this process, rank r on devices[r].
   static std::vector<PeerMemory> in_process(std::span<const int> devices, size_t bytes, PeerMemoryKind wanted);

@@ -59,8 +59,8 @@ class FifoEndpoint {
 
   // A CTA has 16 named barriers. The first is __syncthreads(), and each slot has one. The copying warps only arrive
   // there and go on, while the signalling warp waits for them, and for their stores to reach their destination. No warp
-  // comes to a slot's barrier again before the signalling warp has left it: the slot is used again only after the peer
-  // has answered its piece, which it can do only after the signalling warp has signalled (tell()).
+  // comes to a slot's barrier again before the signalling warp has left it. The slot is used again only after the peer
+  // has answered its piece. The peer can do that only after the signalling warp has signalled (tell()).
   static constexpr int kCopyBarrier = 15;
   static_assert(kSlots < kCopyBarrier);
 

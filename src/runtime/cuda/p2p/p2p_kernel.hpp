@@ -24,8 +24,9 @@ struct FifoShape {
   uint32_t slot_bytes = 0;  // header and data
   uint32_t data_bytes = 0;  // data of a slot
 
-  // As many channels as a GPU with `sm_count` SMs can run at once while each of its ranks sends to and receives from
-  // every other rank. At least one: with many ranks on one GPU, some may then have to wait until others are done.
+  // The shape with as many channels as a GPU with `sm_count` SMs can run at once, while each of its ranks sends to and
+  // receives from every other rank. At least one: with many ranks on one GPU, some may then have to wait until others
+  // are done.
   static FifoShape of(int ranks, int ranks_per_device, int sm_count);
   // The size of the pieces of a message of `bytes`: one piece for every channel, unless they would be too small.
   uint32_t piece_bytes(uint64_t bytes) const;

@@ -1,5 +1,5 @@
-// The persistent kernel (NVG-36): launched once, it performs calls that the host asks for in its work queue, until it
-// is told to leave, has nothing to do, or has been there for long.
+// The persistent kernel (NVG-36) is launched once, and performs calls that the host asks for in its work queue. It
+// leaves when it is told to, has had nothing to do for a while, or has been there for long.
 //
 // It performs the very argument of an ordinary launch, with the same code and the same state of channels. So ranks need
 // not agree who launches a call and who serves it, as long as all use the same shape.
@@ -21,10 +21,11 @@ struct PersistentLaunch {
   const uint32_t* aborted = nullptr;  // host memory; not 0 once the communicator has failed
   uint64_t number = 0;                // of this launch, from 1
   uint64_t first = 0;                 // the number of the first request that it takes
-  // It leaves after so much time without a request, so that other kernels get its SMs; and after so much time in all,
-  // between two requests, since a program that always has another request would keep kernels out that need all SMs.
+  // It leaves after so much time without a request, so that other kernels get its SMs. It also leaves after so much
+  // time in all, between two requests: a program that always has another request would keep kernels out that need all
+  // SMs.
   uint64_t idle_nanoseconds = 0, longest_nanoseconds = 0;
-  // Longer than CTA 0 may stay without handing on a command: with a call whose waits all take as long as they may.
+  // Longer than CTA 0 may go without passing on a command, even in a call whose waits all take as long as they may.
   uint64_t silent_nanoseconds = 0;
 };
 

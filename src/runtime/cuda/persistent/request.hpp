@@ -1,12 +1,12 @@
-// The work queue of a persistent kernel (NVG-36 to NVG-41): the memory in which a host asks a kernel that already runs
-// to perform calls, and gets its answers.
+// The work queue of a persistent kernel (NVG-36 to NVG-41). In this memory a host asks a kernel that already runs to
+// perform calls, and gets its answers.
 //
 //   host memory    requests ───► CTA 0, which alone polls across PCIe        answered ◄─── the CTA that finishes last
 //   GPU memory                        commands ───► all other CTAs of the request
 //
 // Numbers count from 1 and only grow. Request n lies in entry n modulo kEntries; a host posts it once n - kEntries is
-// answered. A command has the number of its request plus how many launches there were before, since each launch hands
-// on one command more: its last one, to leave. So no CTA takes a command of an earlier launch for one of its own.
+// answered. A command has the number of its request plus the number of launches before, since each launch passes on one
+// command more: its last one, to leave. So no CTA takes a command of an earlier launch for one of its own.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace plait {
 
-// What is asked for. It is one word of 64 bits together with its number, so that whoever polls sees both or neither:
-// the number in the lower kCountBits, the request in the kTagBits above.
+// The request of a host. It is one word of 64 bits together with its number, so that a poller sees both or neither: the
+// number in the lower kCountBits, the request in the kTagBits above.
 struct Request {
   // With TERMINATE (NVG-49) the kernel leaves. All other actions of the paper are steps of the call in the slot: its
   // plan says from where to where it reduces.

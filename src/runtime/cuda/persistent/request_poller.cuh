@@ -60,7 +60,7 @@ __device__ inline void hand_on(DeviceQueue& queue, const Request& request, uint6
 // Waits for command `number` in GPU memory, and returns it. If its entry holds a later one, the requests up to that
 // needed no CTA that has not come to them, such as this one; then it waits for the next.
 //
-// Bounded: CTA 0 hands on a last command within the bounds of its own waits. A CTA that hears nothing for longer, or
+// Bounded: CTA 0 passes a last command on within the bounds of its own waits. A CTA that hears nothing for longer, or
 // sees that the communicator has failed, leaves; nobody answers then, and the host's own wait ends.
 __device__ inline uint64_t next_command(const PersistentLaunch& launch, uint64_t number) {
   BoundedSpin spin;

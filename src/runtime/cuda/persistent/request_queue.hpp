@@ -30,7 +30,7 @@ template <class Words = HostWords>
 class RequestQueue {
  public:
   // `launch` launches the kernel behind its earlier launches: the number of this one, from 1, and of the first request
-  // that it takes. What it throws passes through; then nobody performs what was posted.
+  // that it takes. Its exceptions pass through; then nobody performs the requests that were posted.
   using Launch = std::function<void(uint64_t number, uint64_t first)>;
   RequestQueue(HostQueue& queue, Launch launch) : queue_(queue), launch_(std::move(launch)) {}
 

@@ -20,6 +20,7 @@
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/kernels/scale.hpp"
+#include "runtime/cuda/lowering/launch_limits.hpp"
 #include "runtime/cuda/memory/device_block.hpp"
 #include "runtime/cuda/memory/peer_buffers.hpp"
 #include "runtime/cuda/memory/premul_memory.hpp"
@@ -31,9 +32,6 @@
 
 namespace plait {
 namespace {
-
-// The launch shape of a HostPath. It has as many threads per CTA, so that wherever one of the CTAs fits, the others do.
-LaunchShape host_shape(const LaunchShape& shape) { return {Protocol::kSimple, shape.host.channels, shape.threads}; }
 
 // A call that may be zero-copy.
 struct ProposedCall {
@@ -347,12 +345,6 @@ size_t CudaRank::device_bytes() const {
          Copier::device_bytes() + (impl_->persistent ? PersistentCalls::device_bytes() : 0);
 }
 
-BindLimits CudaRank::host_limits(const LaunchShape& shape, const Plan& plan) {
-  BindLimits limits = CudaRank::limits(host_shape(shape), plan);
-  limits.scratch_bytes = HostBlockLayout::kScratchBytes;
-  return limits;
-}
-
 std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
                                                   const LaunchShape& shape) const {
   const DeviceGuard guard(impl_->memory.device());
@@ -370,8 +362,8 @@ std::shared_ptr<PreparedLaunch> CudaRank::prepare_host(const BoundPlan& bound, c
                                                        const LaunchShape& shape, const PreparedLaunch& main) const {
   const DeviceGuard guard(impl_->memory.device());
   const HostPathLaunch host_path{impl_->host_blocks, shape.host.bytes_per_second, main.ctas()};
-  return std::make_shared<PreparedLaunch>(bound, call, host_shape(shape), impl_->self, impl_->memory.ranks_per_device(),
-                                          nullptr, &host_path);
+  return std::make_shared<PreparedLaunch>(bound, call, host_path_shape(shape), impl_->self,
+                                          impl_->memory.ranks_per_device(), nullptr, &host_path);
 }
 
 LaunchGrid CudaRank::grid_of(const PreparedLaunch& prepared) { return prepared.grid(); }

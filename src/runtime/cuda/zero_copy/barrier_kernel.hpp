@@ -1,6 +1,6 @@
 // A barrier kernel performs the signals and waits of queues whose copies are performed by copy engines. Copy engines
 // cannot signal or wait with bounds. One small launch comes before the copies and one after them, so that no SM is busy
-// while data moves; but a rank that only sends a message waits in a barrier kernel, with one warp.
+// while data moves. Only a rank that just sends a message waits in a barrier kernel, with one warp.
 //
 // A launch performs the signals and waits of all queues of a rank at once. So the copies of a queue also wait for what
 // the rank's other queues wait for before their copies. This does not deadlock: in every plan, what a queue waits for

@@ -1,9 +1,9 @@
 // Enqueues zero-copy work and the barriers around it: copies, by one kernel or by copy engines between two barrier
 // kernels, and before them a reduce by a kernel.
 //
-// Copy engines copy from one rank after the other, starting with the next rank: while all GPUs are at the same step,
-// each is read by one GPU and reads from one. Starting all copies at once was much slower (203 instead of 369 GB/s over
-// 4 H200): several GPUs read from one, and the copies of a GPU share an engine in no particular order.
+// Copy engines copy from one rank after the other, starting with the next rank. While all GPUs are at the same step,
+// each is read by one GPU and reads from one. Starting all copies at once was much slower, 203 instead of 369 GB/s over
+// 4 H200. Several GPUs then read from one, and the copies of a GPU share an engine in no particular order.
 #pragma once
 
 #include <cuda_runtime.h>

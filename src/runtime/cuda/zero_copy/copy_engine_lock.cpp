@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-// Who holds the lock of each device, for the whole process, because the driver's queues are per process. `mutex` also
+// The owner of each device's lock, for the whole process, because the driver's queues are per process. `mutex` also
 // guards the members of every CopyEngineLock.
 struct Owners {
   std::mutex mutex;

@@ -4,8 +4,8 @@
 // A rank waits for the others only as long as that may be worth it. If one comes later, all ranks perform the call in
 // the usual way. They also do that if some ranks share a process and others do not.
 //
-// A call takes three steps (runtime/agreement.hpp), so that one thread can drive several ranks: all of them take each
-// step before any takes the next one, and so none waits for a rank whose step the thread has yet to take.
+// A call takes three steps (runtime/agreement.hpp), so that one thread can drive several ranks. All of them take each
+// step before any takes the next one. So none waits for a rank whose step the thread has yet to take.
 #pragma once
 
 #include <chrono>

@@ -50,8 +50,8 @@ bool ZeroCopyConditions::can_be_mapped(const BufferPlace& place) {
 }
 
 // Copies between GPUs of one process can wait for more than their streams. On the legacy stream they start only when
-// all work that was enqueued on either GPU is done. In graphs they can deadlock: of two graphs with 20 copies, each of
-// which waited for one of the other graph, some copies never started, as if all copies between two GPUs were in one
+// all work that was enqueued on either GPU is done. In graphs they can deadlock. Two graphs had 20 copies, each of
+// which waited for one of the other graph, and some never started. It was as if all copies between two GPUs were in one
 // queue, one graph's before the other's. Calls that are not captured are safe: they are enqueued once all ranks have
 // come to the call, so behind everything that they could wait for.
 bool ZeroCopyConditions::try_lock(CopyEngineLock& lock, cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// The common part of all agreements on zero-copy: the conditions that a rank has to meet, a bound on its wait for the
-// votes of others, and a line in the log that says why ranks did not agree.
+// The common part of all agreements on zero-copy. It has the conditions that a rank has to meet, a bound on its wait
+// for the votes of others, and a line in the log that says why ranks did not agree.
 #pragma once
 
 #include <chrono>

@@ -24,7 +24,7 @@ TEST(SideTable, FindsWhatIsThere) {
   // Many more than there are places, few of them at once.
   for (int round = 0; round < 50000; ++round) {
     const ncclComm_t handle = handle_of(test::between(random, 0, uint64_t{1} << 40));
-    all.push_back(std::make_unique<Companion>(handle, MeetingKey{}, 0, 2));
+    all.push_back(std::make_unique<Companion>(handle, RendezvousKey{}, 0, 2));
     ASSERT_TRUE(table->add(all.back().get())) << round;
     oracle[handle] = all.back().get();
     if (oracle.size() < 20) continue;
@@ -40,7 +40,7 @@ TEST(SideTable, FindsWhatIsThere) {
 
 TEST(SideTable, HandleComesAgain) {
   const auto table = std::make_unique<SideTable>();
-  Companion old(handle_of(7), MeetingKey{}, 0, 2), young(handle_of(7), MeetingKey{}, 1, 2);
+  Companion old(handle_of(7), RendezvousKey{}, 0, 2), young(handle_of(7), RendezvousKey{}, 1, 2);
   ASSERT_TRUE(table->add(&old));
   ASSERT_TRUE(table->add(&young));
   EXPECT_EQ(table->find(handle_of(7)), &young);
@@ -54,7 +54,7 @@ TEST(SideTable, IsFullOnce) {
   const auto table = std::make_unique<SideTable>();
   std::vector<std::unique_ptr<Companion>> all;
   for (uint64_t number = 0;; ++number) {
-    all.push_back(std::make_unique<Companion>(handle_of(number), MeetingKey{}, 0, 2));
+    all.push_back(std::make_unique<Companion>(handle_of(number), RendezvousKey{}, 0, 2));
     if (!table->add(all.back().get())) break;
   }
   EXPECT_GE(all.size(), 4000u);
@@ -67,7 +67,7 @@ TEST(SideTable, IsFullOnce) {
 
 TEST(SideTable, FindsWhileOthersChange) {
   const auto table = std::make_unique<SideTable>();
-  Companion stays(handle_of(1000), MeetingKey{}, 0, 2);
+  Companion stays(handle_of(1000), RendezvousKey{}, 0, 2);
   ASSERT_TRUE(table->add(&stays));
   std::atomic<bool> is_over{false};
   std::atomic<int> missed{0};
@@ -77,7 +77,8 @@ TEST(SideTable, FindsWhileOthersChange) {
   std::vector<std::unique_ptr<Companion>> others;
   // Neighbours of its place come and go.
   for (uint64_t round = 0; round < 20000; ++round) {
-    others.push_back(std::make_unique<Companion>(handle_of(990 + round % 20 + (round % 20 >= 10)), MeetingKey{}, 0, 2));
+    others.push_back(
+        std::make_unique<Companion>(handle_of(990 + round % 20 + (round % 20 >= 10)), RendezvousKey{}, 0, 2));
     table->add(others.back().get());
     if (others.size() >= 10) table->remove(others[others.size() - 10].get());
   }

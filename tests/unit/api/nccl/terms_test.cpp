@@ -30,7 +30,7 @@ TEST(Vote, EveryDifferenceIsANo) {
     votes[static_cast<size_t>(rank)].process = 100 + rank;
   }
   votes[0].id.internal[0] = 'x';
-  const Verdict yes = count_votes(votes);
+  const VoteResult yes = count_votes(votes);
   EXPECT_EQ(yes.yes, 1);
   EXPECT_EQ(yes.id.internal[0], 'x');
   const auto after = [&](auto change) {

@@ -2,8 +2,8 @@
 //
 // A rank opens its door, a socket at a name that follows from what identifies the communicator, before it calls NCCL to
 // make it. NCCL returns to no rank before all ranks have called. So a rank to which NCCL has returned sees at one
-// glance who is here: a door that is not open belongs to a rank of another host, or to one that has no drop-in or does
-// not want to take over. Nobody waits for those. Only ranks that are here are waited for, and not longer than
+// glance who is here. A door that is not open belongs to a rank of another host, or to one that has no drop-in or does
+// not want to take over. Nobody waits for those. Ranks wait only for those that are here, and not longer than
 // `seconds`.
 #pragma once
 
@@ -19,32 +19,32 @@
 
 namespace plait::nccl {
 
-// What identifies a communicator, and is known to nobody else: doors have names by it, and letters carry a proof of it.
-using MeetingKey = Sha256Digest;
+// Identifies a communicator, and is known to nobody else. Doors have names by it, and letters carry a proof of it.
+using RendezvousKey = Sha256Digest;
 
 // The key that follows from a parent's, or from a text, and more bytes.
-MeetingKey derive_key(std::span<const std::byte> parent, std::span<const std::byte> bytes);
+RendezvousKey derive_key(std::span<const std::byte> parent, std::span<const std::byte> bytes);
 
-class Meeting {
+class LocalRendezvous {
  public:
   // Opens the door of `place`, one of `places` at which ranks may be. Nothing where the system refuses.
-  static std::optional<Meeting> enter(const MeetingKey& key, int place, int places);
+  static std::optional<LocalRendezvous> enter(const RendezvousKey& key, int place, int places);
 
   // How many are here, this rank among them. To be called after NCCL has returned.
   int count_members();
 
-  // All that are here vote; the first of them counts. Every rank gets the same verdict, unless one is stopped for
-  // longer than `seconds`. A rank that ends, or leaves the meeting, makes it a no.
-  Verdict vote(const Vote& mine, double seconds);
+  // All that are here vote; the first of them counts. Every rank gets the same result, unless one is stopped for
+  // longer than `seconds`. A rank that ends, or leaves the rendezvous, makes it a no.
+  VoteResult vote(const Vote& mine, double seconds);
 
  private:
-  Meeting(const MeetingKey& key, int place, int places, UniqueFd door)
+  LocalRendezvous(const RendezvousKey& key, int place, int places, UniqueFd door)
       : key_(key), place_(place), places_(places), door_(std::move(door)) {}
 
-  Verdict collect(const Vote& mine, const Deadline& deadline);
-  Verdict follow(const Vote& mine, const Deadline& deadline);
+  VoteResult collect(const Vote& mine, const Deadline& deadline);
+  VoteResult follow(const Vote& mine, const Deadline& deadline);
 
-  MeetingKey key_;
+  RendezvousKey key_;
   int place_;
   int places_;
   int round_ = 0;

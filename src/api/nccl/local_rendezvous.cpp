@@ -1,5 +1,5 @@
 // Doors, and letters between them: datagrams of one host, at names in the abstract namespace.
-#include "api/nccl/meeting.hpp"
+#include "api/nccl/local_rendezvous.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ constexpr int kGlanceMilliseconds = 20;
 
 // The head comes first. No field leaves a gap, so that equal letters have equal bytes.
 struct LetterHead {
-  int32_t is_verdict = 0;
+  int32_t is_result = 0;
   int32_t round = 0;
   int32_t place = 0;  // of the sender
 };
@@ -34,20 +34,20 @@ struct Letter {
   Body body;
   Sha256Digest proof{};
 
-  Sha256Digest proof_by(const MeetingKey& key) const {
+  Sha256Digest proof_by(const RendezvousKey& key) const {
     return hmac_sha256(std::as_bytes(std::span(key)),
                        std::as_bytes(std::span(this, 1)).first(sizeof(head) + sizeof(body)));
   }
 };
 static_assert(sizeof(Letter<Vote>) == sizeof(LetterHead) + sizeof(Vote) + sizeof(Sha256Digest));
-static_assert(sizeof(Letter<Verdict>) == sizeof(LetterHead) + sizeof(Verdict) + sizeof(Sha256Digest));
-static_assert(sizeof(Letter<Vote>) != sizeof(Letter<Verdict>));
+static_assert(sizeof(Letter<VoteResult>) == sizeof(LetterHead) + sizeof(VoteResult) + sizeof(Sha256Digest));
+static_assert(sizeof(Letter<Vote>) != sizeof(Letter<VoteResult>));
 
 struct DoorName {
   sockaddr_un address{};
   socklen_t length = 0;
 
-  DoorName(const MeetingKey& key, int place) {
+  DoorName(const RendezvousKey& key, int place) {
     constexpr std::string_view kPrefix = "plait-nccl-";
     constexpr char kHex[] = "0123456789abcdef";
     const std::string what = join("door ", place);
@@ -66,7 +66,7 @@ struct DoorName {
 
 UniqueFd datagram_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
-bool is_open(const MeetingKey& key, int place) {
+bool is_open(const RendezvousKey& key, int place) {
   const UniqueFd probe = datagram_socket();
   const DoorName name(key, place);
   return probe && ::connect(probe.get(), name.get(), name.length) == 0;
@@ -79,7 +79,7 @@ void pause() {
 
 // False where the door is shut, or its owner does not read until the deadline.
 template <class Body>
-bool send_letter(const UniqueFd& from, const MeetingKey& key, int place, Letter<Body> letter,
+bool send_letter(const UniqueFd& from, const RendezvousKey& key, int place, Letter<Body> letter,
                  const Deadline& deadline) {
   letter.proof = letter.proof_by(key);
   const DoorName to(key, place);
@@ -95,13 +95,13 @@ bool send_letter(const UniqueFd& from, const MeetingKey& key, int place, Letter<
 // The next letter of this kind and round; nothing where none comes for a moment. Others are thrown away: they are of
 // strangers, or of a round that is over.
 template <class Body>
-std::optional<Letter<Body>> next_letter(const UniqueFd& door, const MeetingKey& key, bool is_verdict, int round) {
+std::optional<Letter<Body>> next_letter(const UniqueFd& door, const RendezvousKey& key, bool is_result, int round) {
   pollfd waiting{door.get(), POLLIN, 0};
   ::poll(&waiting, 1, kGlanceMilliseconds);
   Letter<Body> letter;
   ssize_t length = 0;
   while ((length = ::recv(door.get(), &letter, sizeof(letter), MSG_TRUNC)) >= 0) {
-    const bool fits = length == sizeof(letter) && letter.head.is_verdict == static_cast<int32_t>(is_verdict) &&
+    const bool fits = length == sizeof(letter) && letter.head.is_result == static_cast<int32_t>(is_result) &&
                       letter.head.round == round && letter.proof == letter.proof_by(key);
     if (fits) return letter;
   }
@@ -110,18 +110,18 @@ std::optional<Letter<Body>> next_letter(const UniqueFd& door, const MeetingKey& 
 
 }  // namespace
 
-MeetingKey derive_key(std::span<const std::byte> parent, std::span<const std::byte> bytes) {
+RendezvousKey derive_key(std::span<const std::byte> parent, std::span<const std::byte> bytes) {
   return hmac_sha256(parent, bytes);
 }
 
-std::optional<Meeting> Meeting::enter(const MeetingKey& key, int place, int places) {
+std::optional<LocalRendezvous> LocalRendezvous::enter(const RendezvousKey& key, int place, int places) {
   UniqueFd door = datagram_socket();
   const DoorName name(key, place);
   if (!door || ::bind(door.get(), name.get(), name.length) != 0) return std::nullopt;
-  return Meeting(key, place, places, std::move(door));
+  return LocalRendezvous(key, place, places, std::move(door));
 }
 
-int Meeting::count_members() {
+int LocalRendezvous::count_members() {
   members_.clear();
   for (int place = 0; place < places_; ++place) {
     if (place == place_ || is_open(key_, place)) members_.push_back(place);
@@ -129,53 +129,53 @@ int Meeting::count_members() {
   return static_cast<int>(members_.size());
 }
 
-Verdict Meeting::vote(const Vote& mine, double seconds) {
+VoteResult LocalRendezvous::vote(const Vote& mine, double seconds) {
   ++round_;
   // Those who follow wait longer than the one who counts: it may have come later by so much.
   return place_ == members_.front() ? collect(mine, Deadline::after(seconds))
                                     : follow(mine, Deadline::after(2 * seconds));
 }
 
-Verdict Meeting::collect(const Vote& mine, const Deadline& deadline) {
+VoteResult LocalRendezvous::collect(const Vote& mine, const Deadline& deadline) {
   std::map<int, Vote> votes{{place_, mine}};
-  std::optional<Verdict> verdict;
-  while (votes.size() < members_.size() && !verdict) {
+  std::optional<VoteResult> result;
+  while (votes.size() < members_.size() && !result) {
     if (const auto letter = next_letter<Vote>(door_, key_, false, round_)) {
       votes.emplace(letter->head.place, letter->body);
       continue;
     }
     for (const int place : members_) {
       if (votes.contains(place)) continue;
-      if (!is_open(key_, place)) verdict = Verdict::no(join("the rank at place ", place, " has left"));
-      if (deadline.passed()) verdict = Verdict::no(join("the rank at place ", place, " does not vote"));
+      if (!is_open(key_, place)) result = VoteResult::no(join("the rank at place ", place, " has left"));
+      if (deadline.passed()) result = VoteResult::no(join("the rank at place ", place, " does not vote"));
     }
   }
-  if (!verdict) {
+  if (!result) {
     std::vector<Vote> all;
     for (const auto& [place, vote] : votes) all.push_back(vote);
-    verdict = count_votes(all);
+    result = count_votes(all);
     for (const int place : members_) {
       if (place == place_ || is_open(key_, place)) continue;
-      verdict = Verdict::no(join("the rank at place ", place, " has left"));
+      result = VoteResult::no(join("the rank at place ", place, " has left"));
     }
   }
   for (const int place : members_) {
     if (place == place_) continue;
-    send_letter(door_, key_, place, Letter<Verdict>{{1, round_, place_}, *verdict, {}}, Deadline::after(1));
+    send_letter(door_, key_, place, Letter<VoteResult>{{1, round_, place_}, *result, {}}, Deadline::after(1));
   }
-  return *verdict;
+  return *result;
 }
 
-Verdict Meeting::follow(const Vote& mine, const Deadline& deadline) {
+VoteResult LocalRendezvous::follow(const Vote& mine, const Deadline& deadline) {
   const int first = members_.front();
   if (!send_letter(door_, key_, first, Letter<Vote>{{0, round_, place_}, mine, {}}, deadline)) {
-    return Verdict::no(join("the rank at place ", first, " has left"));
+    return VoteResult::no(join("the rank at place ", first, " has left"));
   }
   for (;;) {
-    const bool is_there = is_open(key_, first);  // asked first: it may send the verdict, and leave
-    if (const auto letter = next_letter<Verdict>(door_, key_, true, round_)) return letter->body;
-    if (!is_there) return Verdict::no(join("the rank at place ", first, " has left"));
-    if (deadline.passed()) return Verdict::no(join("the rank at place ", first, " gives no verdict"));
+    const bool is_there = is_open(key_, first);  // asked first: it may send the result, and leave
+    if (const auto letter = next_letter<VoteResult>(door_, key_, true, round_)) return letter->body;
+    if (!is_there) return VoteResult::no(join("the rank at place ", first, " has left"));
+    if (deadline.passed()) return VoteResult::no(join("the rank at place ", first, " gives no result"));
   }
 }
 
