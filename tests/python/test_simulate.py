@@ -211,6 +211,9 @@ def test_more_ranks_than_a_plan_has():
     assert chosen["simulated_ranks"] == 4 and "of more than 16384 ranks no others are compared" in chosen["reason"]
     result = cli("simulate", "all_gather", *machine)
     assert "plans of all_gather for more than 16384 ranks are not chosen by themselves" in result.stderr
+    assert "such as --algorithm 'hierarchical(node: ring, all: ring)'" in result.stderr
+    result = cli("simulate", "broadcast", *machine)
+    assert "a root is not like the others" in result.stderr and "use fewer nodes" in result.stderr
     result = cli("plan", "all_reduce", *machine[:2])
     assert (
         "a plan has at most 16384 ranks, not 16640" in result.stderr and "`plait simulate` takes more" in result.stderr
