@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ class LaunchCopyWriter {
         units_of_chunk_(bytes / std::max(1, chunks_of_size(plan)) / LaunchSteps::kUnit) {
     const auto copies = [](const Queue& it) { return it.engine == Engine::kCopy; };
     has_copy_engines_ = std::any_of(plan.ranks[0].queues.begin(), plan.ranks[0].queues.end(), copies);
+    find_peers();
   }
 
   void add_queue(int rank, int queue) {
@@ -84,6 +86,28 @@ class LaunchCopyWriter {
     }
   }
 
+  // Whom each rank loads from, and who loads from it.
+  void find_peers() {
+    for (int rank = 0; rank < plan_.rank_count(); ++rank) {
+      const auto& queues = plan_.ranks[static_cast<size_t>(rank)].queues;
+      for (int queue = 0; queue < static_cast<int>(std::ssize(queues)); ++queue) {
+        const std::vector<Operation>& operations = queues[static_cast<size_t>(queue)].operations;
+        for (OperationId id{rank, queue, 0}; id.operation < static_cast<int>(std::ssize(operations)); ++id.operation) {
+          if (operations[static_cast<size_t>(id.operation)].kind != OpKind::kReduce) continue;
+          find_transfers(plan_, pairing_, id, transfers_);
+          for (const Transfer& it : transfers_) {
+            owners_[it.to.rank].insert(it.from.rank);
+            readers_[it.from.rank].insert(it.to.rank);
+          }
+        }
+      }
+    }
+  }
+
+  bool is_spread(const Transfer& transfer) const {
+    return owners_.at(transfer.to.rank).size() > 1 && readers_.at(transfer.from.rank).size() > 1;
+  }
+
   // SMs also combine what copy engines spread.
   void add_moves(OperationId id, size_t count) {
     const Queue& queue = queue_of(id.rank, id.queue);
@@ -103,7 +127,8 @@ class LaunchCopyWriter {
       crosses = crosses || !transfers_.empty();
       for (const Transfer& transfer : transfers_) {
         const int from = steps_.routes().device_of(transfer.from), to = steps_.routes().device_of(transfer.to);
-        builder.add_flow(builder.route_between(from, to, by_engine ? Mover::kCopyEngine : Mover::kLoads), units);
+        const Mover loads = is_spread(transfer) ? Mover::kSpreadLoads : Mover::kLoads;
+        builder.add_flow(builder.route_between(from, to, by_engine ? Mover::kCopyEngine : loads), units);
       }
       const auto places = static_cast<int64_t>(it.sources.size() + it.destinations.size());
       builder.add_flow(builder.memory_route(id.rank, ctas), (places - std::ssize(transfers_)) * units);
@@ -123,6 +148,7 @@ class LaunchCopyWriter {
   const double units_of_chunk_;
   bool has_copy_engines_ = false;
   std::map<std::pair<int, int>, uint32_t> sms_;  // of ranks, by how many copy
+  std::map<int, std::set<int>> owners_, readers_;
   std::vector<Transfer> transfers_;
 };
 

@@ -32,9 +32,9 @@ struct KernelCosts {
   double barrier_signal_seconds = 0;
 
   // Of a link's stated bandwidth, by who moves the data.
-  double store_efficiency = 1, spread_efficiency = 1;  // to one peer; to several at once
+  double store_efficiency = 1, spread_efficiency = 1;  // to one peer; to several at once, where loads lose as much
   double load_efficiency = 1, copy_efficiency = 1;
-  double request_share = 0;    // of the bytes that are loaded: what requests take of the other direction
+  double request_share = 0;    // of the bytes that are loaded, by copy engines too: what requests take of the way back
   double host_efficiency = 1;  // of PCIe
   double cta_gbps = 0;         // what a CTA of 512 threads reads and writes in its own memory; 0: not looked at
   double memory_gbps = 0, cache_gbps = 0, cache_bytes = 0, combine_share = 1;  // as in Costs

@@ -105,7 +105,7 @@ _ZERO_COPY = [
     ("barrier_signal_us", 0.01, 100, 0.3),
     ("request_share", 1e-3, 0.9, 0.2),
 ]
-_COPY_ENGINES = [("copy_us", 0.01, 14, 9), ("copy_efficiency", 0.1, 1, 0.78)]
+_COPY_ENGINES = [("copy_us", 0.01, 100, 9), ("copy_efficiency", 0.1, 1, 0.78)]
 _BY_HOST = [("launched_us", 0.01, 100, 0.8), ("host_us", 0.1, 1000, 5)]
 
 

@@ -35,9 +35,9 @@ struct SimulatedResource {
 };
 
 // Who moves bytes over links. The share of a link's bandwidth that they get depends on it. Spread stores go to several
-// peers at once.
-enum class Mover : uint8_t { kAny, kStores, kSpreadStores, kLoads, kCopyEngine };
-inline constexpr int kMoverCount = 5;
+// peers at once; spread loads come from several that others load from as well. Copy engines load.
+enum class Mover : uint8_t { kAny, kStores, kSpreadStores, kLoads, kSpreadLoads, kCopyEngine };
+inline constexpr int kMoverCount = 6;
 
 // A way that bytes take, from one device to another or into and out of a rank's memory.
 struct SimulatedRoute {

@@ -74,9 +74,10 @@ void ProgramBuilder::add_path(const Path& path, double share, Mover mover,
   const auto add = [&](SimulatedResource::Kind kind, int index, bool forward, bool is_back) {
     shares[{{kind, index, forward}, is_back}] += share;
   };
+  const bool sends_requests = mover == Mover::kLoads || mover == Mover::kSpreadLoads || mover == Mover::kCopyEngine;
   for (size_t i = 0; i < path.hops.size(); ++i) {
     add(SimulatedResource::Kind::kLink, path.hops[i].link, path.hops[i].forward, false);
-    if (mover == Mover::kLoads) add(SimulatedResource::Kind::kLink, path.hops[i].link, !path.hops[i].forward, true);
+    if (sends_requests) add(SimulatedResource::Kind::kLink, path.hops[i].link, !path.hops[i].forward, true);
     if (topology.links[static_cast<size_t>(path.hops[i].link)].kind != LinkKind::kNetwork) continue;
     if (is_limiting_nic(path.devices[i])) add(SimulatedResource::Kind::kNicOut, path.devices[i], true, false);
     if (is_limiting_nic(path.devices[i + 1])) add(SimulatedResource::Kind::kNicIn, path.devices[i + 1], true, false);

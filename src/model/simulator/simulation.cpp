@@ -334,10 +334,15 @@ void SimulatedMachine::set_kernel_costs(const KernelCosts& kernels, FlagPlace fl
   begin(SimulatedStep::Begin::kWords) =
       flags == FlagPlace::kEvery128Bytes ? kernels.ll128_words_seconds : kernels.ll_words_seconds;
   const double best = best_efficiency(kernels);
-  mover_share[static_cast<size_t>(Mover::kStores)] = best / kernels.store_efficiency;
-  mover_share[static_cast<size_t>(Mover::kSpreadStores)] = best / kernels.spread_efficiency;
-  mover_share[static_cast<size_t>(Mover::kLoads)] = best / kernels.load_efficiency;
-  mover_share[static_cast<size_t>(Mover::kCopyEngine)] = best / kernels.copy_efficiency;
+  const auto move = [&](Mover mover, double efficiency) {
+    mover_share[static_cast<size_t>(mover)] = best / efficiency;
+  };
+  const double spread = std::min(1.0, kernels.spread_efficiency / kernels.store_efficiency);
+  move(Mover::kStores, kernels.store_efficiency);
+  move(Mover::kSpreadStores, kernels.spread_efficiency);
+  move(Mover::kLoads, kernels.load_efficiency);
+  move(Mover::kSpreadLoads, kernels.load_efficiency * spread);
+  move(Mover::kCopyEngine, kernels.copy_efficiency);
   request_share = kernels.request_share;
   launched_seconds = kernels.launched_seconds;
   host_seconds = kernels.host_seconds;

@@ -25,7 +25,7 @@ struct SimulatedMachine {
   StepCosts steps;
   std::array<double, SimulatedStep::kBegins> begin_seconds = {};
   // What bytes count on links, over those of the fastest mover; by mover.
-  std::array<double, kMoverCount> mover_share = {1, 1, 1, 1, 1};
+  std::array<double, kMoverCount> mover_share = {1, 1, 1, 1, 1, 1};
   double request_share = 0;  // what loads take of the other direction
   double barrier_signal_seconds = 0, host_signal_seconds = 0;
   double launched_seconds = 0, host_seconds = 0;  // KernelCosts

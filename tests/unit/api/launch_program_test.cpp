@@ -185,6 +185,51 @@ TEST(LaunchProgram, LongMessagesFillLinks) {
   }
 }
 
+// Of a long message straight between buffers, with these costs alone.
+double seconds_between_buffers(Collective collective, const char* algorithm, int ranks, const KernelCosts& kernels) {
+  LaunchCase tried;
+  tried.request.collective = collective;
+  tried.request.algorithm = algorithm;
+  tried.request.ranks = ranks;
+  tried.request.bytes = size_t{1} << 30;
+  tried.request.access = Access::kZeroCopy;
+  tried.shape = "Simple:64x512";
+  SimulatedCase it(tried);
+  const SimulatorProgram program = it.compiled();
+  return simulate(program, it.with(program, kernels), it.bytes()).seconds;
+}
+
+// Requests of loads meet the data of others where links carry data both ways.
+TEST(LaunchProgram, RequestsTakeOfTheWayBack) {
+  KernelCosts requests;
+  requests.request_share = 0.2;
+  for (const char* algorithm : {"flat(load, engine=sm)", "flat(load, engine=copy)"}) {
+    for (const int ranks : {2, 4}) {
+      const auto slower = [&](Collective collective) {
+        return seconds_between_buffers(collective, algorithm, ranks, requests) /
+               seconds_between_buffers(collective, algorithm, ranks, {});
+      };
+      EXPECT_NEAR(slower(Collective::kAllGather), 1.2, 1e-3) << algorithm << ", " << ranks;
+      EXPECT_NEAR(slower(Collective::kGather), 1, 1e-3) << algorithm << ", " << ranks;
+    }
+  }
+}
+
+// Loads lose what stores do where several GPUs load from several.
+TEST(LaunchProgram, SpreadLoadsAreSlower) {
+  KernelCosts spread;
+  spread.spread_efficiency = 0.8;
+  const auto slower = [&](Collective collective, const char* algorithm, int ranks) {
+    return seconds_between_buffers(collective, algorithm, ranks, spread) /
+           seconds_between_buffers(collective, algorithm, ranks, {});
+  };
+  EXPECT_NEAR(slower(Collective::kAllGather, "flat(load, engine=sm)", 4), 1.25, 1e-3);
+  EXPECT_NEAR(slower(Collective::kAllGather, "flat(load, engine=sm)", 2), 1, 1e-3);
+  EXPECT_NEAR(slower(Collective::kAllGather, "flat(load, engine=copy)", 4), 1, 1e-3);
+  EXPECT_NEAR(slower(Collective::kGather, "flat(load, engine=sm)", 4), 1, 1e-3);
+  EXPECT_NEAR(slower(Collective::kScatter, "flat(load, engine=sm)", 4), 1, 1e-3);
+}
+
 TEST(LaunchProgram, TakesAsLongAsTheHostLaunches) {
   LaunchCase tried;
   tried.request.algorithm = "one_shot(store)";
