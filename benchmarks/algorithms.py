@@ -75,6 +75,7 @@ def rows_of(collective: str, algorithm: str, options: list[str], machine: str | 
             "ranks": ranks,
             "bytes": row["size"],
             "us": row["out_of_place"]["time"],
+            "launch": row.get("launch"),
             "predicted_us": predicted(collective, algorithm, ranks, row["size"], machine),
         }
         for row in data["results"]
