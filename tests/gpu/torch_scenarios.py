@@ -1,4 +1,4 @@
-"""Calls of torch.distributed whose results can be compared between backends, bit for bit: all sums are of small integers.
+"""Calls of torch.distributed whose results are the same bits on all backends: all sums are of small integers.
 
 Each scenario is one rank's part, takes its World, and gives tensors by name.
 """
