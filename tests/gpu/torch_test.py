@@ -7,7 +7,7 @@
 Ranks call collectives (torch_scenarios.py) and train small networks with DistributedDataParallel and FSDP
 (torch_training.py) on both backends, from the same seeds. Every tensor must be the same, bit for bit, but for the
 weights of an ordinary network, which are equal within rounding on both and to the bit on all ranks. Then a rank is
-killed, and all others must end with an error that names it.
+killed, and all others must end with an error that names it. It is skipped for memory that the backend does not take.
 
 Exit status: 0 success, 1 failure, 77 skipped.
 """
@@ -18,6 +18,7 @@ import argparse
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from datetime import timedelta
@@ -101,6 +102,14 @@ def ranks_on(device: str) -> int:
     return RANKS_IN_HOST_MEMORY if device == "cpu" else torch.cuda.device_count()
 
 
+def takes(arguments: argparse.Namespace) -> bool:
+    """Whether the backend is registered for such tensors. In a process of its own, as the ranks are."""
+    code = "import plait.torch, torch.distributed as dist; print(*dist.Backend.backend_capability['plait'])"
+    environment = os.environ | {"PYTHONPATH": str(arguments.folder.resolve())}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return arguments.device in done.stdout.split()
+
+
 def run_job(
     arguments: argparse.Namespace, backend: str, folder: Path, *more: str, grace: float
 ) -> list[torch_jobs.Ended]:
@@ -166,6 +175,11 @@ def main() -> int:
         return 0
     if not (arguments.folder / "plait").is_dir():
         print(f"SKIPPED: no package plait in {arguments.folder}; make gpu-package builds it")
+        return SKIPPED
+    if not takes(arguments):
+        print(
+            f"SKIPPED: the backend plait takes no tensors on {arguments.device}; --device cpu tests it in host memory"
+        )
         return SKIPPED
     if ranks_on(arguments.device) < 2:
         print("SKIPPED: two GPUs are needed")
