@@ -154,7 +154,12 @@ def run_until(command: Sequence[str], environment: dict[str, str], seconds: floa
     """The exit status (None: it was ended after `seconds`) and the output of a command, which leaves no process."""
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
         )
         status: int | None = None
         try:
