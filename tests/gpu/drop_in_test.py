@@ -3,9 +3,11 @@
 
     tests/gpu/drop_in_test.py LIBPLAIT_NCCL LIBPLAIT
 
-A process for each GPU, at least two, calls collectives of torch.distributed: launched and asynchronous, coalesced, of a
-subgroup, as messages, and captured in a CUDA graph. They do so on NCCL alone and under the drop-in with each value of
-TAKES, and every tensor must be the same, bit for bit. All values are small integers, so sums are exact.
+A process for each GPU, at least two, calls collectives of torch.distributed (torch_scenarios.py), and trains small
+networks with DistributedDataParallel and FSDP (torch_training.py). They do so on NCCL alone and under the drop-in with
+each value of TAKES. Every tensor must be the same, bit for bit, but for the weights of an ordinary network, which are
+equal within rounding on both and to the bit on all ranks. In the end a rank is killed while it trains, and all others
+must end with an error within DEATH_SECONDS.
 
 Exit status: 0 success, 1 failure, 77 skipped.
 """
@@ -13,159 +15,129 @@ Exit status: 0 success, 1 failure, 77 skipped.
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
+
+import torch_jobs
 
 try:
     import torch
     import torch.distributed as dist
 except ImportError:
     torch = None
+else:
+    import torch_scenarios
+    import torch_training
 
 RANKS = torch.cuda.device_count() if torch else 0
 SKIPPED = 77
 SECONDS = 120  # the limit for one job
+DEATH_SECONDS = 60  # for the others to end, once a rank was killed
 TAKES = ["none", "all", "all,graphs"]
-COUNTS = [1, 1000, 4096, 1 << 20]
-TYPES = ["float32", "bfloat16", "int32"]
+KILLED, KILLED_AT = 1, 10  # rank and step
 
 
-def numbers(count: int, kind: str, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed * 7919 + count)
-    return torch.randint(-4, 5, (count,), generator=generator).to(getattr(torch, kind)).cuda()
-
-
-def collectives(rank: int, count: int, kind: str) -> dict[str, torch.Tensor]:
-    """What each collective leaves in its output."""
-    mine, out = numbers(count, kind, rank), {}
-
-    def fresh() -> torch.Tensor:
-        return mine.clone()
-
-    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
-        dist.all_reduce(out.setdefault(f"all_reduce {op}", fresh()), op=op)
-    dist.broadcast(out.setdefault("broadcast", fresh()), src=1)
-    dist.all_gather_into_tensor(out.setdefault("all_gather", mine.new_empty(RANKS * count)), mine)
-    blocks = numbers(RANKS * count, kind, 10 + rank)
-    dist.reduce_scatter_tensor(out.setdefault("reduce_scatter", torch.empty_like(mine)), blocks)
-    dist.all_to_all_single(out.setdefault("all_to_all", torch.empty_like(blocks)), blocks)
-    reduced = fresh()
-    dist.reduce(reduced, dst=0)
-    if rank == 0:  # elsewhere it is undefined
-        out["reduce"] = reduced
-    gathered = [torch.empty_like(mine) for _ in range(RANKS)] if rank == 1 else None
-    dist.gather(mine, gathered, dst=1)
-    out["gather"] = torch.cat(gathered) if gathered else mine
-    scattered = list(blocks.chunk(RANKS)) if rank == 0 else None
-    dist.scatter(out.setdefault("scatter", torch.empty_like(mine)), scattered, src=0)
-    received = out.setdefault("messages", torch.empty_like(mine))
-    after, before = (rank + 1) % RANKS, (rank - 1) % RANKS
-    messages = [dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, received, before)]
-    for work in dist.batch_isend_irecv(messages):
-        work.wait()
-    return out
-
-
-def others(rank: int) -> dict[str, torch.Tensor]:
-    """Asynchronous and coalesced calls, a subgroup, a pre-multiplied sum, a barrier, an object, and a graph."""
-    out = {f"async {i}": numbers(5000, "float32", rank + i) for i in range(4)}
-    for work in [dist.all_reduce(tensor, async_op=True) for tensor in out.values()]:
-        work.wait()
-    coalesced = {f"coalesced {i}": numbers(3000, "float32", rank + i) for i in range(3)}
-    with dist._coalescing_manager(device=torch.device("cuda", rank)):
-        for tensor in coalesced.values():
-            dist.all_reduce(tensor)
-    group = dist.new_group([0, 1])
-    if rank < 2:
-        dist.all_reduce(out.setdefault("group", numbers(777, "float32", rank)), group=group)
-        dist.destroy_process_group(group)
-    # float32 alone: PyTorch gives NCCL a float as the scalar of bfloat16, too.
-    premul = dist._make_nccl_premul_sum(2.0)
-    dist.all_reduce(out.setdefault("premul_sum", numbers(777, "float32", rank)), op=premul)
-    dist.barrier()
-    words = [f"from rank {rank}"]
-    dist.broadcast_object_list(words, src=1)
-    assert words == ["from rank 1"], words
-    return out | coalesced | graph(rank)
-
-
-def graph(rank: int) -> dict[str, torch.Tensor]:
-    tensor = numbers(4096, "float32", rank)
-    dist.all_reduce(tensor.clone())  # whatever is made at a first call is made before the capture
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured, capture_error_mode="thread_local"):
-        dist.all_reduce(tensor)
-    for _ in range(3):
-        captured.replay()
-        dist.all_reduce(numbers(100, "float32", rank))  # graphs and launched calls in turn
-    torch.cuda.synchronize()
-    captured.reset()
-    return {"graph": tensor}
-
-
-def run_rank(rank: int, folder: Path) -> None:
+def run_rank(what: str, folder: Path, rank: int) -> None:
+    torch_jobs.end_with_parent()
     torch.cuda.set_device(rank)
+    device = torch.device("cuda", rank)
     store = dist.FileStore(str(folder / "store"), RANKS)
-    dist.init_process_group("nccl", store=store, rank=rank, world_size=RANKS)
-    results = {
-        f"{kind} {count} {name}": tensor.cpu()
-        for kind in TYPES
-        for count in COUNTS
-        for name, tensor in collectives(rank, count, kind).items()
-    }
-    results |= {name: tensor.cpu() for name, tensor in others(rank).items()}
-    torch.save(results, folder / f"{rank}.pt")
+    dist.init_process_group("nccl", store=store, rank=rank, world_size=RANKS, timeout=timedelta(seconds=SECONDS))
+    if what == "--killed":
+        train_until_killed(rank, device)
+        return
+    results: dict[str, torch.Tensor] = {}
+    for _, found in torch_scenarios.all_scenarios(torch_scenarios.World(device)):
+        results |= found
+    for train in (torch_training.ddp, torch_training.fsdp, torch_training.fsdp1):
+        results |= train(device)
+    torch.save({name: tensor.cpu() for name, tensor in results.items()}, folder / f"{rank}.pt")
     dist.destroy_process_group()
 
 
-def run_job(variables: dict[str, str]) -> tuple[list[dict[str, torch.Tensor]], str]:
-    """The results of all ranks, and what they said."""
+def train_until_killed(rank: int, device: torch.device) -> None:
+    """In the step KILLED_AT, rank KILLED is no more. The others must not go on as if it were there."""
+
+    def loss(model: torch.nn.Module, step: int) -> torch.Tensor:
+        torch.cuda.synchronize()
+        if (rank, step) == (KILLED, KILLED_AT):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch_training.rounded_loss(model, step)
+
+    model = torch.nn.parallel.DistributedDataParallel(torch_training.network().to(device))
+    torch_training.train(model, loss, steps=100 * KILLED_AT)
+    print("all steps were made without the rank that was killed")
+
+
+def run_job(
+    what: str, folder: Path, variables: dict[str, str], grace: float = torch_jobs.GRACE
+) -> tuple[list[torch_jobs.Ended], str]:
+    """How all ranks ended, and what the drop-in said."""
+    logs = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(folder / "log.%p")}
+    command = [sys.executable, __file__, what, str(folder)]
+    ended = torch_jobs.run(command, RANKS, folder, logs | variables, seconds=SECONDS, grace=grace)
+    return ended, "".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob("log.*.plait")))
+
+
+def results_of(variables: dict[str, str]) -> tuple[list[dict[str, torch.Tensor]] | None, list[str], str]:
+    """The tensors of all ranks (None if one failed), the failures, and what the drop-in said."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        environment = os.environ | {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(folder / "log.%p")} | variables
-        command = [sys.executable, __file__, "--rank"]
-        ranks = [subprocess.Popen([*command, str(rank), name], env=environment) for rank in range(RANKS)]
-        try:
-            failed = [rank for rank, process in enumerate(ranks) if process.wait(SECONDS) != 0]
-        except subprocess.TimeoutExpired:
-            failed = ["that does not end"]
-        finally:
-            for process in ranks:
-                process.kill()
-        if failed:
-            sys.exit(f"FAILED {variables}: rank {failed[0]}")
-        said = "".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob("log.*.plait")))
-        return [torch.load(folder / f"{rank}.pt") for rank in range(RANKS)], said
+        ended, said = run_job("--rank", Path(name), variables)
+        failed = torch_jobs.failures(ended)
+        return None if failed else [torch.load(Path(name, f"{rank}.pt")) for rank in range(RANKS)], failed, said
+
+
+def check_take(take: str, plain: list[dict[str, torch.Tensor]], drop_in: dict[str, str]) -> int:
+    """Compares one value of PLAIT_NCCL_TAKE with NCCL alone; gives the number of failures."""
+    found, failed, said = results_of(drop_in | {"PLAIT_NCCL_TAKE": take})
+    if found is not None:
+        failed = torch_training.differences(plain, found)
+    expected = "takes over none" if take == "none" else ") takes over all collectives"
+    if expected not in said:
+        failed.append(f"the log does not say '{expected}': {said}")
+    tensors = sum(map(len, plain))
+    print(f"PLAIT_NCCL_TAKE={take}: {tensors} tensors, {len(failed)} failures", *failed, sep="\n", flush=True)
+    return len(failed)
+
+
+def check_death(drop_in: dict[str, str]) -> int:
+    """The others end with an error, since Plait sees that a rank is gone; gives the number of failures."""
+    # PyTorch by itself would wait a minute for dumps of its flight recorder before it ends a rank.
+    variables = drop_in | {"PLAIT_NCCL_TAKE": "all", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
+    with tempfile.TemporaryDirectory() as name:
+        ended, _ = run_job("--killed", Path(name), variables, grace=DEATH_SECONDS)
+    failed = [
+        f"rank {rank} {'did not end' if it.status is None else f'ended with {it.status}'}: {it.said[-1500:]}"
+        for rank, it in enumerate(ended)
+        if (it.status != -signal.SIGKILL if rank == KILLED else it.status in (None, 0))
+    ]
+    last = max((it.at for it in ended if it.status is not None), default=0.0)
+    print(f"a rank is killed: {len(failed)} failures; the last rank ended after {last - ended[KILLED].at:.1f} s")
+    print(*failed, sep="\n", end="\n" if failed else "", flush=True)
+    return len(failed)
 
 
 def main() -> int:
-    if sys.argv[1] == "--rank":
-        run_rank(int(sys.argv[2]), Path(sys.argv[3]))
+    if sys.argv[1] in ("--rank", "--killed"):
+        run_rank(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
         return 0
     if RANKS < 2:
         print("SKIPPED: PyTorch and two GPUs are needed")
         return SKIPPED
-    plain, _ = run_job({"LD_PRELOAD": ""})
+    torch_jobs.end_by_exception_on_sigterm()
+    plain, failed, _ = results_of({"LD_PRELOAD": ""})
+    if plain is None:
+        print("FAILED on NCCL alone", *failed, sep="\n")
+        return 1
+    ranks_differ = torch_training.differences(plain, plain)
+    print(
+        f"NCCL alone: {sum(map(len, plain))} tensors, {len(ranks_differ)} failures", *ranks_differ, sep="\n", flush=True
+    )
     drop_in = {"LD_PRELOAD": sys.argv[1], "PLAIT_LIBRARY": sys.argv[2]}
-    failures = 0
-    for take in TAKES:
-        found, said = run_job(drop_in | {"PLAIT_NCCL_TAKE": take})
-        different = [
-            f"rank {rank}: {name}"
-            for rank in range(RANKS)
-            for name, tensor in plain[rank].items()
-            if not torch.equal(tensor, found[rank][name])
-        ]
-        expected = "takes over none" if take == "none" else ") takes over all collectives"
-        if expected not in said:
-            different.append(f"the log does not say '{expected}': {said}")
-        failures += len(different)
-        print(
-            f"PLAIT_NCCL_TAKE={take}: {sum(map(len, plain))} tensors, {len(different)} different", *different, sep="\n"
-        )
+    failures = len(ranks_differ) + sum(check_take(take, plain, drop_in) for take in TAKES) + check_death(drop_in)
     print(f"{failures} failures")
     return int(failures > 0)
 

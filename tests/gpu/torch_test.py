@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""The backend "plait" of torch.distributed beside PyTorch's own, on tensors in GPU memory or in host memory.
+
+    tests/gpu/torch_test.py FOLDER                 # that holds the package plait; a process for each GPU, beside "nccl"
+    tests/gpu/torch_test.py FOLDER --device cpu    # three processes, beside "gloo"
+
+Ranks call collectives (torch_scenarios.py) and train small networks with DistributedDataParallel and FSDP
+(torch_training.py) on both backends, from the same seeds. Every tensor must be the same, bit for bit, but for the
+weights of an ordinary network, which are equal within rounding on both and to the bit on all ranks. Then a rank is
+killed, and all others must end with an error that names it. It is skipped for memory that the backend does not take.
+
+Exit status: 0 success, 1 failure, 77 skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import torch_jobs
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    torch = None
+else:
+    import torch_scenarios
+    import torch_training
+
+SKIPPED = 77
+SECONDS = 150  # the limit for one job
+DEATH_SECONDS = 40  # for the others to end, once a rank was killed
+RANKS_IN_HOST_MEMORY = 3
+OTHERS = {"cuda": "nccl", "cpu": "gloo"}
+KILLED, KILLED_AT = 1, 5  # rank and step
+
+
+def run_rank(arguments: argparse.Namespace, rank: int) -> None:
+    torch_jobs.end_with_parent()
+    device = torch.device("cuda", rank) if arguments.device == "cuda" else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    if arguments.backend == "plait":
+        import plait.torch  # noqa: F401
+    size, folder = ranks_on(arguments.device), arguments.job
+    store = dist.FileStore(str(folder / "store"), size)
+    timeout = timedelta(seconds=SECONDS)
+    dist.init_process_group(arguments.backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    if arguments.killed:
+        train_until_killed(rank, device)
+        return
+    torch.save(
+        {name: tensor.cpu() for name, tensor in results(device, arguments.backend).items()}, folder / f"{rank}.pt"
+    )
+    dist.destroy_process_group()
+
+
+def results(device: torch.device, backend: str) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    for _, tensors in torch_scenarios.all_scenarios(torch_scenarios.World(device)):
+        found |= tensors
+    trained = [torch_training.ddp, torch_training.fsdp]
+    if device.type == "cuda":
+        trained.append(torch_training.fsdp1)
+    for train in trained:
+        print(train.__name__, flush=True)
+        found |= train(device)
+    hook = None
+    if backend == "plait":
+        import plait.torch
+
+        hook = plait.torch.all_reduce_hook
+    # What the hook gives is what DDP gives without it, on the other backend as well.
+    found |= {name.replace("ddp ", "ddp_hook ", 1): it for name, it in found.items() if name.startswith("ddp ")}
+    return found | (torch_training.ddp(device, hook) if hook else {})
+
+
+def train_until_killed(rank: int, device: torch.device) -> None:
+    def loss(model: torch.nn.Module, step: int) -> torch.Tensor:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        if (rank, step) == (KILLED, KILLED_AT):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch_training.rounded_loss(model, step)
+
+    model = torch.nn.parallel.DistributedDataParallel(torch_training.network().to(device))
+    torch_training.train(model, loss, steps=100 * KILLED_AT)
+    print("all steps were made without the rank that was killed")
+
+
+def ranks_on(device: str) -> int:
+    return RANKS_IN_HOST_MEMORY if device == "cpu" else torch.cuda.device_count()
+
+
+def takes(arguments: argparse.Namespace) -> bool:
+    """Whether the backend is registered for such tensors. In a process of its own, as the ranks are."""
+    code = "import plait.torch, torch.distributed as dist; print(*dist.Backend.backend_capability['plait'])"
+    environment = os.environ | {"PYTHONPATH": str(arguments.folder.resolve())}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return arguments.device in done.stdout.split()
+
+
+def run_job(
+    arguments: argparse.Namespace, backend: str, folder: Path, *more: str, grace: float
+) -> list[torch_jobs.Ended]:
+    command = [sys.executable, __file__, str(arguments.folder), "--device", arguments.device]
+    command += ["--backend", backend, "--job", str(folder), *more, "--rank"]
+    variables = {"PYTHONPATH": str(arguments.folder.resolve())}
+    return torch_jobs.run(command, ranks_on(arguments.device), folder, variables, seconds=SECONDS, grace=grace)
+
+
+def results_of(arguments: argparse.Namespace, backend: str) -> list[dict[str, torch.Tensor]] | None:
+    """The tensors of all ranks; None, and words, if one failed."""
+    with tempfile.TemporaryDirectory() as name:
+        failed = torch_jobs.failures(run_job(arguments, backend, Path(name), grace=torch_jobs.GRACE))
+        if failed:
+            print(f"{backend}: FAILED", *failed, sep="\n", flush=True)
+            return None
+        return [torch.load(Path(name, f"{rank}.pt")) for rank in range(ranks_on(arguments.device))]
+
+
+def check_results(arguments: argparse.Namespace) -> int:
+    """Compares Plait with the other backend; gives the number of failures."""
+    other = OTHERS[arguments.device]
+    wanted, found = (results_of(arguments, backend) for backend in (other, "plait"))
+    if wanted is None or found is None:
+        return 1
+    different = torch_training.differences(wanted, found)
+    tensors = sum(map(len, wanted))
+    print(f"plait beside {other}: {tensors} tensors, {len(different)} different", *different, sep="\n", flush=True)
+    return len(different)
+
+
+def check_death(arguments: argparse.Namespace) -> int:
+    """Every other rank says which one was killed; gives the number of failures."""
+    with tempfile.TemporaryDirectory() as name:
+        ended = run_job(arguments, "plait", Path(name), "--killed", grace=DEATH_SECONDS)
+    failed = []
+    for rank, it in enumerate(ended):
+        if rank == KILLED:
+            is_right = it.status == -signal.SIGKILL
+        else:
+            is_right = it.status not in (None, 0) and re.search(rf"PeerFailed.*rank {KILLED}\b", it.said)
+        if not is_right:
+            failed.append(f"rank {rank}, status {it.status}: {it.said[-1500:]}")
+    print(f"a rank is killed: {len(failed)} failures", *failed, sep="\n", flush=True)
+    return len(failed)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="that holds the package plait")
+    parser.add_argument("--device", choices=list(OTHERS), default="cuda")
+    of_rank = parser.add_argument_group("of one rank, as this program starts it")
+    of_rank.add_argument("--backend")
+    of_rank.add_argument("--job", type=Path)
+    of_rank.add_argument("--killed", action="store_true")
+    of_rank.add_argument("--rank", type=int)
+    arguments = parser.parse_args()
+    if torch is None:
+        print("SKIPPED: no PyTorch")
+        return SKIPPED
+    if arguments.rank is not None:
+        run_rank(arguments, arguments.rank)
+        return 0
+    if not (arguments.folder / "plait").is_dir():
+        print(f"SKIPPED: no package plait in {arguments.folder}; make gpu-package builds it")
+        return SKIPPED
+    if not takes(arguments):
+        print(
+            f"SKIPPED: the backend plait takes no tensors on {arguments.device}; --device cpu tests it in host memory"
+        )
+        return SKIPPED
+    if ranks_on(arguments.device) < 2:
+        print("SKIPPED: two GPUs are needed")
+        return SKIPPED
+    torch_jobs.end_by_exception_on_sigterm()
+    failures = check_results(arguments) + check_death(arguments)
+    print(f"{failures} failures")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
