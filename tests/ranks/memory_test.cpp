@@ -128,7 +128,7 @@ void expect_nothing_kept(const std::function<void()>& make_one, const std::strin
 
 TEST(Leaks, FiftyCommunicatorsInProcesses) {
   for (const char* directory : {"", "/dev/shm"}) {
-    const auto before = files_in("/dev/shm");
+    const auto before = shared_memory_files();
     std::vector<UniqueId> ids;
     for (int i = 0; i < 53; ++i) ids.push_back(new_id());
     expect_all_well(run_processes(kRanks, kLimit, [&](int rank) {
@@ -136,7 +136,7 @@ TEST(Leaks, FiftyCommunicatorsInProcesses) {
       expect_nothing_kept([&] { make_and_use(ids[next++], rank, kRanks, in_directory(directory)); },
                           *directory == 0 ? "memfd:plait" : "/dev/shm");
     }));
-    EXPECT_EQ(files_in("/dev/shm"), before);
+    EXPECT_EQ(shared_memory_files(), before);
   }
 }
 
@@ -177,7 +177,7 @@ TEST(Leaks, CommunicatorsThatFailed) {
 }
 
 TEST(Leaks, RanksThatAreKilledLeaveNoFile) {
-  const auto before = files_in("/dev/shm");
+  const auto before = shared_memory_files();
   Shared<Progress> progress;
   {
     RankProcesses ranks(kRanks, with_communicator(kRanks, in_directory("/dev/shm"), [&](Communicator& communicator) {
@@ -190,7 +190,7 @@ TEST(Leaks, RanksThatAreKilledLeaveNoFile) {
     await_calls(ranks, *progress, 0, 3);
     for (int rank = 0; rank < kRanks; ++rank) ranks.kill(rank);
   }
-  EXPECT_EQ(files_in("/dev/shm"), before);
+  EXPECT_EQ(shared_memory_files(), before);
 }
 
 // ---- Ranks in containers that share memory and the network, but do not see each other's processes.
