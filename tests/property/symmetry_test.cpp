@@ -117,7 +117,9 @@ TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
   const int machines = test::times_to_try(150);
   Random random(test::run_seed());
   int folded_plans = 0, proved_plans = 0;
-  for (int i = 0; i < machines; ++i) {
+  // Some machines have no symmetry: goes on until enough of them had one, which a few more machines must do.
+  for (int i = 0; i < machines || folded_plans <= machines || proved_plans <= machines / 2; ++i) {
+    ASSERT_LT(i, 4 * machines) << folded_plans << " folded plans, " << proved_plans << " of them proved";
     const std::vector<int> factors = random_factors(random);
     const int nodes = std::accumulate(factors.begin(), factors.end(), 1, std::multiplies<>());
     const Topology topology = RandomMachine(random).make(nodes, one_in(random, 2) ? factors[0] : 0);
@@ -154,8 +156,6 @@ TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
       }
     }
   }
-  EXPECT_GT(folded_plans, machines);
-  EXPECT_GT(proved_plans, machines / 2);
 }
 
 // Shifts of all nodes by one, or of the last digit alone.
