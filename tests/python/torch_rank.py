@@ -15,6 +15,7 @@ import torch_collectives  # noqa: F401  scenarios, as the next two
 import torch_messages  # noqa: F401
 import torch_programs  # noqa: F401
 import torch_stand_ins
+import torch_streams  # noqa: F401
 from torch_support import SCENARIOS, SECONDS, Ranks
 
 

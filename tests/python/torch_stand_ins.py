@@ -157,9 +157,10 @@ for _name in (
 
 def register():
     """Makes the backend known, and has plait.torch make what is above in the place of its own."""
-    from plait.torch import process_group
+    from plait.torch import device_messages, process_group
 
-    process_group.DeviceCalls = Calls
+    device_messages.DeviceLane.enqueues_at_once = False
+    device_messages.DeviceCalls = process_group.DeviceCalls = Calls
     dist.Backend.register_backend(
         "plait_on_streams",
         lambda options, settings: Group(
