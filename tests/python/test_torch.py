@@ -22,7 +22,7 @@ SCENARIOS = {
     path.stem: re.findall(r"^@scenario\ndef (\w+)", path.read_text(), re.MULTILINE)
     for path in sorted(FOLDER.glob("torch_*.py"))
 }
-# On GPUs, messages have no tags, and errors come from other calls. Host memory, which stands in for them, has callers wait.
+# On GPUs, messages have no tags, and errors come from other calls. Host memory in their place has callers wait.
 HOST_ALONE = {"tags_in_another_order", "message_of_another_size", "mismatched_shapes", "asynchronous"}
 CASES = [("plait", name) for file, names in SCENARIOS.items() for name in names if file != "torch_streams"]
 CASES += [("plait_on_streams", name) for names in SCENARIOS.values() for name in names if name not in HOST_ALONE]
@@ -58,9 +58,7 @@ def outcomes(tmp_path_factory) -> Callable[[str], list[dict[str, str]]]:
     @functools.cache
     def of(backend: str) -> list[dict[str, str]]:
         folder, names = tmp_path_factory.mktemp("torch"), [name for of, name in CASES if of == backend]
-        printed = ends(
-            [start(FOLDER / "torch_rank.py", rank, RANKS, folder, backend, *names) for rank in range(RANKS)]
-        )
+        printed = ends([start(FOLDER / "torch_rank.py", rank, RANKS, folder, backend, *names) for rank in range(RANKS)])
         ended = [dict(map(json.loads, Path(folder, f"rank{rank}").read_text().splitlines())) for rank in range(RANKS)]
         unfinished = [dict.fromkeys(names, f"did not end: {words[-3000:]}") for words in printed]
         return [others | known for others, known in zip(unfinished, ended, strict=True)]

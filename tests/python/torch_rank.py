@@ -1,7 +1,7 @@
 """One rank of the tests of plait.torch: runs scenarios, and says in a file how each of them ended.
 
-Arguments: rank, size, a folder for the store and the results, the backend, and the names of scenarios. The ranks meet by
-Gloo, which is also what Plait's results are compared with. Every scenario has a group of the backend to itself.
+Arguments: rank, size, a folder for the store and the results, the backend, and the names of scenarios. The ranks meet
+by Gloo, which is also what Plait's results are compared with. Every scenario has a group of the backend to itself.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ import threading
 import plait.torch
 import torch
 import torch.distributed as dist
-from plait.torch import device_calls
+from plait.torch import device_calls, device_messages, gpus
 from plait.torch.rendezvous import meet
 
 
@@ -52,12 +52,12 @@ class Streams:
         self.is_capturing = False
         self.waits_of_host = 0
 
-    def Stream(self, device=None, handle=0):  # noqa: N802, as torch has it
+    def Stream(self, device=None, handle=0):
         stream = Stream(device, handle)
         self.streams[stream.cuda_stream] = stream
         return stream
 
-    def Event(self):  # noqa: N802
+    def Event(self):
         return Event()
 
     def current_stream(self, device=None):
@@ -122,16 +122,20 @@ class Calls(device_calls.DeviceCalls):
         self.cuda.streams[self._handle].behind.add((id(self), self.count))
 
 
+class HostForGpus(gpus.Gpus):
+    """Communicators of host memory in the place of GPUs'."""
+
+    def _meet(self, gpu):
+        store = dist.PrefixStore(f"gpu/{len(self.calls)}/", self._store)
+        return meet(store, self._rank, self._size, self._settings)[0]
+
+
 class Group(plait.torch.ProcessGroup):
     """Takes tensors in host memory for such on a GPU."""
 
-    def __init__(self, *arguments, **named):
-        self._cuda = Streams()
-        super().__init__(*arguments, **named)
-
-    def _meet_on_gpus(self, gpu):
-        store = dist.PrefixStore(f"gpu/{len(self._on_gpus)}/", self._own_store)
-        return meet(store, self._rank, self._size, self._settings)[0]
+    def _make_gpus(self):
+        self.cuda = Streams()
+        return HostForGpus(self._own_store, self._rank, self._size, self._settings, self._note, self.cuda)
 
 
 def _convert(argument):
@@ -157,10 +161,8 @@ for _name in (
 
 def register():
     """Makes the backend known, and has plait.torch make what is above in the place of its own."""
-    from plait.torch import device_messages, process_group
-
     device_messages.DeviceLane.enqueues_at_once = False
-    device_messages.DeviceCalls = process_group.DeviceCalls = Calls
+    device_messages.DeviceCalls = gpus.DeviceCalls = Calls
     dist.Backend.register_backend(
         "plait_on_streams",
         lambda options, settings: Group(

@@ -24,7 +24,7 @@ def awaited_options():
 
 
 def calls_of(group):
-    return group._on_gpus[0]
+    return group._gpus.calls[0]
 
 
 def last_call(group):
@@ -35,7 +35,7 @@ def last_call(group):
 @scenario
 def streams_of_asynchronous_calls(ranks):
     """The call comes behind what its program had enqueued, and the program's stream behind the call, once it waits."""
-    group, cuda = ranks.group, ranks.group._cuda
+    group, cuda = ranks.group, ranks.group.cuda
     current = cuda.current_stream()
     current.behind.add("the gradient")
     work = group.allreduce([torch.ones(3)], asynchronous_options())
@@ -58,7 +58,7 @@ def streams_of_asynchronous_calls(ranks):
 @scenario
 def streams_of_awaited_calls(ranks):
     """They go on the current stream, which has no event to wait for; another one has."""
-    group, cuda = ranks.group, ranks.group._cuda
+    group, cuda = ranks.group, ranks.group.cuda
     for stream in (cuda.current_stream(), cuda.Stream()):
         with cuda.stream(stream):
             work = group.allreduce([torch.ones(3)], awaited_options())
@@ -92,7 +92,7 @@ def memory_of_calls(ranks):
 @scenario
 def futures_of_streams(ranks):
     """A future is completed on the stream of its call, so that torch has others wait for that stream."""
-    group, cuda = ranks.group, ranks.group._cuda
+    group, cuda = ranks.group, ranks.group.cuda
     completed = []
 
     class Future(torch.futures.Future):
@@ -111,7 +111,7 @@ def futures_of_streams(ranks):
 @scenario
 def streams_of_copies(ranks):
     """Tensors that lie otherwise are copied on the stream of the call, and no others are copied at all."""
-    group, cuda = ranks.group, ranks.group._cuda
+    group, cuda = ranks.group, ranks.group.cuda
     group.allreduce([torch.ones(1)], asynchronous_options()).wait()
     entered = []
     stream_of_torch = cuda.stream
@@ -129,7 +129,7 @@ def streams_of_copies(ranks):
 @scenario
 def captured_calls(ranks):
     """The first call makes the communicator, which no graph can have; later ones are captured as any others."""
-    group, cuda = ranks.group, ranks.group._cuda
+    group, cuda = ranks.group, ranks.group.cuda
     cuda.is_capturing = True
     error = failure_of(lambda: dist.all_reduce(torch.ones(1), group=group), plait.InvalidArgument)
     assert "all_reduce: the first call of a process group on a GPU" in error and "once before the capture" in error
@@ -187,14 +187,14 @@ def failures_that_waits_raise(ranks):
 @scenario
 def messages_in_their_order(ranks):
     """A lane's stream comes behind what the sender had enqueued; the receiver's stream behind the lane. No tags."""
-    group, cuda = ranks.group, ranks.group._cuda
+    group, cuda = ranks.group, ranks.group.cuda
     current = cuda.current_stream()
     if ranks.rank == 0:
         current.behind.add("the activation")
         works = [dist.isend(torch.full((2,), float(number)), 1, group=group, tag=number) for number in range(3)]
         for work in works:
             work.wait()
-        assert "the activation" in group._gpu_messages._lanes[0, 1]._calls.stream.behind
+        assert "the activation" in group._gpus.messages._lanes[0, 1]._calls.stream.behind
     elif ranks.rank == 1:
         found = [torch.zeros(2) for _ in range(3)]
         works = [dist.irecv(tensor, 0, group=group) for tensor in found]
@@ -235,7 +235,7 @@ def group_of_one_device(ranks):
     """As init_process_group(device_id=...) does it."""
     group = ranks.group
     group.eager_connect_single_device(torch.device("cuda", 0))
-    assert group.bound_device_id == torch.device("cuda", 0) and list(group._on_gpus) == [0]
+    assert group.bound_device_id == torch.device("cuda", 0) and list(group._gpus.calls) == [0]
     assert group._get_backend(torch.device("cuda")) is group
     error = failure_of(lambda: group._get_backend(torch.device("xpu")), RuntimeError)
     assert "no calls for tensors on xpu" in error, error

@@ -1,6 +1,7 @@
 """The backend "plait" of torch.distributed: `import plait.torch`, then `init_process_group("plait")`.
 
-Collectives and messages of tensors in host memory and on GPUs, of ranks on one host or several. docs/pytorch.md has the rest.
+Collectives and messages of tensors in host memory and on GPUs, of ranks on one host or several. docs/pytorch.md has the
+rest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The collectives of torch.distributed, performed by a communicator: tensors in, Plait's calls out.
 
 Every function is one rank's part, and takes tensors of any strides that were checked before. In host memory it returns
-when it is done. On GPUs it puts its work on the stream of `core`, a DeviceCalls, and copies there on torch's current one,
-which is the same; tensors that lie as calls want them go there as they are.
+when it is done. On GPUs it puts its work on the stream of `core`, a DeviceCalls, which is then torch's current stream
+for the copies here; tensors that lie as calls want them go there as they are.
 """
 
 from __future__ import annotations

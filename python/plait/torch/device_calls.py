@@ -20,7 +20,12 @@ _SECONDS_TO_END = 5.0
 class TorchStreams:
     """CUDA's streams as torch has them. Tests put others in its place."""
 
-    Stream, Event, stream, current_stream = torch.cuda.Stream, torch.cuda.Event, torch.cuda.stream, torch.cuda.current_stream
+    Stream, Event, stream, current_stream = (
+        torch.cuda.Stream,
+        torch.cuda.Event,
+        torch.cuda.stream,
+        torch.cuda.current_stream,
+    )
     is_current_stream_capturing = torch.cuda.is_current_stream_capturing
 
     # The cudaStream_t of the current stream: an object for it would take longer than the rest of a call.

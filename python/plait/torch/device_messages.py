@@ -1,9 +1,9 @@
 """Messages between two ranks of a process group whose tensors are on GPUs.
 
 Each direction between two ranks has a lane of its own, as in messages.py: a communicator of the two, on a stream of its
-own. So a message waits for no other rank than its peer. The first message of a lane waits for the other end in a thread,
-which makes the communicator; later ones come to the stream at once. Messages of a lane go in their order, and tags are
-not looked at, as with NCCL: to read a tag, the host would have to wait for the GPU.
+own. So a message waits for no other rank than its peer. The first message of a lane waits for the other end in a
+thread, which makes the communicator; later ones come to the stream at once. Messages of a lane go in their order, and
+tags are not looked at, as with NCCL: to read a tag, the host would have to wait for the GPU.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Post(NamedTuple):
 class DeviceLane:
     """One end of the messages from one rank to another."""
 
-    # Messages come to the stream in the thread of their caller, where nothing is before them. Host memory, which stands in
-    # for GPUs in tests, would have the caller wait.
+    # Messages come to the stream in the thread of their caller, where nothing is before them. Host memory, which stands
+    # in for GPUs in tests, would have the caller wait.
     enqueues_at_once = True
 
     def __init__(
@@ -238,8 +238,8 @@ class DeviceLane:
         name = f"gpu/{self._source}-{self._destination}"
         peer = self._destination if self._end == 0 else self._source
         what = (
-            f"rank {peer} made no call with a tensor on a GPU for the messages {self._words()}; both ends have theirs on "
-            f"GPUs, or both in host memory"
+            f"rank {peer} made no call with a tensor on a GPU for the messages {self._words()}; both ends have theirs "
+            f"on GPUs, or both in host memory"
         )
         id = _core.create_unique_id() if self._end == 0 else None
         self._store.set(f"{name}/{self._end}", str(id) if id else "")

@@ -38,7 +38,7 @@ class DeviceWork(c10d.Work):
         end: Any = None,
         tensors: Sequence[torch.Tensor] = (),
     ) -> None:
-        """`handle`: the stream of the call. `end`: the event behind it; without one, the stream has to be waited for."""
+        """`handle`: the stream of the call. `end`: the event behind it; without one, the stream is waited for."""
         super().__init__()
         self._calls, self._name, self._number = calls, what, number
         self._result, self._handle, self._end = result, handle, end
@@ -53,8 +53,8 @@ class DeviceWork(c10d.Work):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Has the current stream wait for the call, and returns at once; raises what ended the group.
 
-        With `timeout` of more than 0 the host waits, too, and Timeout is raised if the call is not done by then. It goes
-        on, for as long as its group allows.
+        With `timeout` of more than 0 the host waits, too, and Timeout is raised if the call is not done by then. It
+        goes on, for as long as its group allows.
         """
         calls = self._calls
         if self._end is not None or calls.cuda.current_handle(calls.device.index) != self._handle:
@@ -118,8 +118,8 @@ class DeviceWork(c10d.Work):
             if time.monotonic() > deadline:
                 self._calls.check()
                 raise Timeout(
-                    f"{self.what}: not done after {seconds:g} s of wait(); it goes on until the time-out of the process "
-                    f"group, whose error names the ranks that did not come"
+                    f"{self.what}: not done after {seconds:g} s of wait(); it goes on until the time-out of the "
+                    f"process group, whose error names the ranks that did not come"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -190,7 +190,7 @@ class LaterWork(c10d.Work):
         return self._result
 
     def get_future(self) -> torch.futures.Future:
-        """A future of result(). Callbacks run in the thread that brings the message to its stream, if that comes later."""
+        """A future of result(). Its callbacks run at once, or in the thread that later enqueues the message."""
         with self._lock:
             if self._future is None:
                 self._finished = self._cuda.new_future(self._device)

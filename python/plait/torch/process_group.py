@@ -9,7 +9,6 @@ import atexit
 import copy
 import os
 import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -21,14 +20,12 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from .. import _core
-from ..communicator import Communicator
 from ..errors import Error, InvalidArgument, Timeout
 from . import calls
-from .device_calls import DeviceCalls, TorchStreams, check_not_capturing
-from .device_messages import DeviceMessages
+from .gpus import Gpus
 from .messages import Messages
 from .operations import operation_of
-from .rendezvous import await_all, meet, meet_on_gpus
+from .rendezvous import await_all, meet
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
 from .work import CallQueue, Work, WorkOfMany, await_callbacks
 
@@ -44,11 +41,9 @@ class ProcessGroup(dist.ProcessGroup):
 
     Tensors in host memory and on GPUs have a communicator each. That of GPUs is made by the first call that has such
     tensors. Calls of one kind are performed in the order in which they were made; messages go beside them. Errors are
-    Plait's (plait.Mismatch, plait.PeerFailed, plait.Timeout), are raised by wait() and later calls, and end the group on
-    all ranks.
+    Plait's (plait.Mismatch, plait.PeerFailed, plait.Timeout), are raised by wait() and later calls, and end the group
+    on all ranks.
     """
-
-    _cuda: Any = TorchStreams
 
     def __init__(
         self,
@@ -76,15 +71,16 @@ class ProcessGroup(dist.ProcessGroup):
         self._queue = CallQueue(f"plait-{name}")
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
         self._messages = Messages(self._own_store, rank, self._settings, self._explain)
-        self._on_gpus: dict[int, DeviceCalls] = {}  # by the GPU's number
-        self._making = threading.Lock()
-        self._gpu_messages = DeviceMessages(self._own_store, rank, self._settings, self._explain, self._cuda)
+        self._gpus = self._make_gpus()
         self._barriers = 0
         self._calls = 0
         self._coalesced: list[Work] | None = None
         self._failure: Error | None = None  # of a call that ended the communicator
         self._is_left = False
         _groups.add(self)
+
+    def _make_gpus(self) -> Gpus:
+        return Gpus(self._own_store, self._rank, self._size, self._settings, self._note)
 
     # --- What c10d asks of a group ---
 
@@ -118,17 +114,17 @@ class ProcessGroup(dist.ProcessGroup):
     def _get_backend(self, device: torch.device) -> ProcessGroup:
         if torch.device(device).type not in ("cpu", "cuda"):
             raise RuntimeError(
-                f"the backend 'plait' has no calls for tensors on {device}; its tensors are in host memory or on GPUs of "
-                f"CUDA"
+                f"the backend 'plait' has no calls for tensors on {device}; its tensors are in host memory or on GPUs "
+                f"of CUDA"
             )
         return self
 
     supports_splitting = True
 
     def eager_connect_single_device(self, device: torch.device) -> None:
-        """init_process_group(device_id=...) and new_group(device_id=...): makes the communicator of that GPU at once."""
+        """As init_process_group(device_id=...) asks for it: makes the communicator of that GPU at once."""
         self.bound_device_id = torch.device(device)
-        self._calls_on(self.bound_device_id.index, "init_process_group")
+        self._gpus.calls_on(self.bound_device_id.index, "init_process_group")
 
     def perform_nocolor_split(self, device: torch.device) -> None:
         """What a rank does for a new group of other ranks: nothing."""
@@ -223,7 +219,9 @@ class ProcessGroup(dist.ProcessGroup):
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         (tensor,), (parts,) = inputs, outputs
         self._check_parts("all_gather", parts, tensor, writes=True)
-        return self._submit("all_gather", parts, lambda core: calls.all_gather(core, parts, tensor), opts, [tensor, *parts])
+        return self._submit(
+            "all_gather", parts, lambda core: calls.all_gather(core, parts, tensor), opts, [tensor, *parts]
+        )
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         """`outputs[r][i]` gets the i-th tensor of rank r."""
@@ -333,12 +331,11 @@ class ProcessGroup(dist.ProcessGroup):
         return self._submit("all_to_all", outputs, perform, opts, [*outputs, *inputs])
 
     def barrier(self, opts: Any = None) -> c10d.Work:
-        """Done when all ranks have called it, and the GPUs of this one are done with the group's earlier collectives."""
+        """Done when all ranks have called it, and this one's GPUs are done with earlier collectives of the group."""
         return self._submit("barrier", [], self._barrier, opts)
 
     def _barrier(self, core: _core.Communicator) -> None:
-        for on_gpu in list(self._on_gpus.values()):
-            on_gpu.finish()
+        self._gpus.finish()
         core.barrier()
 
     def monitored_barrier(self, timeout: timedelta | None = None) -> None:
@@ -384,7 +381,7 @@ class ProcessGroup(dist.ProcessGroup):
         check_tensor(tensor, "send")
         peer = self._other(peer, "send")
         if tensor.is_cuda:
-            return self._counted(self._gpu_messages.send(tensor, peer))
+            return self._counted(self._gpus.messages.send(tensor, peer))
         return self._counted(self._messages.send(tensor, peer, tag))
 
     def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
@@ -392,7 +389,7 @@ class ProcessGroup(dist.ProcessGroup):
         check_tensor(tensor, "recv", writes=True)
         peer = self._other(peer, "recv")
         if tensor.is_cuda:
-            return self._counted(self._gpu_messages.receive(tensor, peer))
+            return self._counted(self._gpus.messages.receive(tensor, peer))
         return self._counted(self._messages.receive(tensor, peer, tag))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> c10d.Work:
@@ -415,12 +412,11 @@ class ProcessGroup(dist.ProcessGroup):
         reason = f"rank {self._rank} aborted the process group"
         self._abort_collectives(reason)
         self._messages.close(reason, 0)
-        self._gpu_messages.close(reason, 0)
+        self._gpus.messages.close(reason, 0)
 
     def _abort_collectives(self, reason: str) -> None:
         self._communicator.abort(reason)
-        for on_gpu in list(self._on_gpus.values()):
-            on_gpu.communicator.abort(reason)
+        self._gpus.abort(reason)
 
     def _end_at_exit(self, words: str, is_failure: bool) -> None:
         reason = f"rank {self._rank}: {words}"
@@ -440,10 +436,8 @@ class ProcessGroup(dist.ProcessGroup):
             self._communicator.abort(reason)
             self._queue.close(_SECONDS_AT_EXIT)
         self._messages.close(reason, _SECONDS_AT_EXIT)
-        self._gpu_messages.close(reason, _SECONDS_AT_EXIT)
         was_known = self._failure is not None
-        for on_gpu in self._on_gpus.values():
-            on_gpu.close(reason, seconds)
+        self._gpus.close(reason, seconds, _SECONDS_AT_EXIT)
         unseen = None if was_known else self._failure
         try:
             self._communicator.close()
@@ -469,8 +463,7 @@ class ProcessGroup(dist.ProcessGroup):
             try:
                 function(self._core)
             except Error as error:
-                self._failure = self._explain(error)
-                raise self._failure from None
+                raise self._note(error) from None
 
         self._queue.add(perform, work, is_awaited=is_awaited)
         return self._counted(work)
@@ -478,29 +471,13 @@ class ProcessGroup(dist.ProcessGroup):
     def _enqueue(
         self, gpu: int, what: str, result: Tensors, function: Callable[[Any], None], tensors: Tensors, is_awaited: bool
     ) -> c10d.Work:
-        on_gpu = self._on_gpus.get(gpu) or self._calls_on(gpu, what)
+        if self._failure is not None:
+            raise self._failure
+        on_gpu = self._gpus.calls_on(gpu, what)
         if is_awaited:
             return on_gpu.perform_now(what, self._calls, result, function)
         copies = len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
         return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
-
-    def _calls_on(self, gpu: int, what: str) -> DeviceCalls:
-        """The calls of a GPU. The first time, all ranks meet for them."""
-        with self._making:
-            if gpu not in self._on_gpus:
-                check_not_capturing(what, self._cuda)
-                if self._failure is not None:
-                    raise self._failure
-                try:
-                    communicator = self._meet_on_gpus(gpu)
-                except Error as error:
-                    raise self._note(error) from None
-                device = torch.device("cuda", gpu)
-                self._on_gpus[gpu] = DeviceCalls(communicator, device, self._note, self._cuda)
-            return self._on_gpus[gpu]
-
-    def _meet_on_gpus(self, gpu: int) -> Communicator:
-        return meet_on_gpus(self._own_store, self._rank, self._size, self._settings, gpu, len(self._on_gpus))
 
     def _note(self, error: Error) -> Error:
         """The explained error, which is kept where it ends the group."""

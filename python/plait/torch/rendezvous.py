@@ -27,20 +27,20 @@ def meet(store: Store, rank: int, size: int, settings: _core.Settings) -> tuple[
     return communicator, str(id)
 
 
-def meet_on_gpus(
-    store: Store, rank: int, size: int, settings: _core.Settings, gpu: int, number: int
-) -> Communicator:
+def meet_on_gpus(store: Store, rank: int, size: int, settings: _core.Settings, gpu: int, number: int) -> Communicator:
     """Makes a communicator of the same ranks on GPUs; this rank's is `gpu`.
 
     `number` tells those of a group apart: 0, 1, 2, … on every rank.
     """
-    what = (
-        "rank 0 of the process group made no call with a tensor on a GPU; all ranks pass tensors on GPUs, or all in host "
-        "memory, and none did so"
-    )
     name = f"gpu/id/{number}"
-    id = _share_id(store, name, rank, size, settings, what)
-    communicator = Communicator(id, rank, size, settings, device=gpu)
+    try:
+        id = _share_id(store, name, rank, size, settings, "rank 0 of the process group made no such call")
+        communicator = Communicator(id, rank, size, settings, device=gpu)
+    except Timeout as error:
+        raise Timeout(
+            f"all ranks meet at the first call with a tensor on a GPU: {error}; in a call all ranks pass tensors on GPUs, "
+            f"or all in host memory"
+        ) from None
     _forget_id(store, name, communicator)
     return communicator
 

@@ -43,8 +43,8 @@ def check_tensor(tensor: torch.Tensor, what: str, *, writes: bool = False) -> No
     """Refuses a tensor whose memory Plait cannot use. `what`: the call and the argument, for the error."""
     if not (tensor.is_cuda or tensor.is_cpu):
         raise InvalidArgument(
-            f"{what}: the tensor is on {tensor.device}, and the backend 'plait' takes tensors in host memory and on GPUs "
-            f"of CUDA; pass tensor.cpu() or tensor.cuda()"
+            f"{what}: the tensor is on {tensor.device}, and the backend 'plait' takes tensors in host memory and on "
+            f"GPUs of CUDA; pass tensor.cpu() or tensor.cuda()"
         )
     if tensor.layout != torch.strided:
         raise InvalidArgument(f"{what}: the tensor is {tensor.layout}; pass a dense one, such as tensor.to_dense()")
@@ -77,7 +77,7 @@ def place_of(tensors: Sequence[torch.Tensor], what: str) -> int:
 
 
 def lies_as_is(tensor: torch.Tensor) -> bool:
-    """Whether a call on a GPU takes the tensor itself: without gaps in C's order, and its elements are what memory says."""
+    """Whether a call on a GPU takes the tensor itself: no gaps, in C's order, and elements are what memory says."""
     kind = tensor.dtype
     if kind not in TYPE_NAMES or kind in BYTE_FLOATS or tensor.requires_grad:
         return False
