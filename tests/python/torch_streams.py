@@ -109,6 +109,22 @@ def futures_of_streams(ranks):
 
 
 @scenario
+def coalesced_calls_on_streams(ranks):
+    group = ranks.group
+    group._start_coalescing(torch.device("cuda"))
+    tensors = [torch.full((2,), float(number)) for number in range(3)]
+    for tensor in tensors:
+        group.allreduce([tensor], asynchronous_options())
+    work = group._end_coalescing(torch.device("cuda"))
+    found = work.get_future().wait()
+    work.wait()
+    work.synchronize()
+    assert last_call(group) in group.cuda.current_stream().behind and len(found) == 3
+    for number, tensor in enumerate(tensors):
+        same(tensor, torch.full((2,), float(number * ranks.size)))
+
+
+@scenario
 def streams_of_copies(ranks):
     """Tensors that lie otherwise are copied on the stream of the call, and no others are copied at all."""
     group, cuda = ranks.group, ranks.group.cuda

@@ -41,7 +41,7 @@ class DeviceWork(c10d.Work):
         """`handle`: the stream of the call. `end`: the event behind it; without one, the stream is waited for."""
         super().__init__()
         self._calls, self._name, self._number = calls, what, number
-        self._result, self._handle, self._end = result, handle, end
+        self._result, self.handle, self._end = result, handle, end
         self._tensors = tensors
         self._future: torch.futures.Future | None = None
 
@@ -57,7 +57,7 @@ class DeviceWork(c10d.Work):
         goes on, for as long as its group allows.
         """
         calls = self._calls
-        if self._end is not None or calls.cuda.current_handle(calls.device.index) != self._handle:
+        if self._end is not None or calls.cuda.current_handle(calls.device.index) != self.handle:
             calls.check()
             calls.cuda.current_stream(calls.device).wait_event(self._event())
         if timeout:
@@ -92,11 +92,15 @@ class DeviceWork(c10d.Work):
     def get_future(self) -> torch.futures.Future:
         """A future of result(), which streams wait for: its callbacks run at once, on streams behind the call."""
         if self._future is None:
-            future = self._calls.cuda.new_future(self._calls.device)
-            with self.on_its_stream():  # which a future remembers
-                future.set_result(self.result())
-            self._future = future
+            self._future = self.future_of(self.result())
         return self._future
+
+    def future_of(self, tensors: list[torch.Tensor]) -> torch.futures.Future:
+        """One of any tensors that are there when the call is done."""
+        future = self._calls.cuda.new_future(self._calls.device)
+        with self.on_its_stream():  # which a future remembers for the tensors that it gets
+            future.set_result(tensors)
+        return future
 
     def _event(self) -> Any:
         """One that comes when the call is done, or later."""
@@ -106,7 +110,7 @@ class DeviceWork(c10d.Work):
         return self._end
 
     def _stream(self) -> Any:
-        return self._calls.stream_of(self._handle)
+        return self._calls.stream_of(self.handle)
 
     def on_its_stream(self) -> Any:
         """A context in which the stream of the call is torch's current one."""
@@ -215,8 +219,8 @@ class LaterWork(c10d.Work):
         if self._work is None:
             self._finished.set_result(None)
             return
-        with self._work.on_its_stream():
-            self._finished.set_result(None)
+        with self._work.on_its_stream():  # which a future remembers for the tensors that it gets
+            self._finished.set_result(self._result)
 
     def _value(self, _: torch.futures.Future) -> list[torch.Tensor]:
         if self._error is not None:

@@ -38,8 +38,8 @@ def meet_on_gpus(store: Store, rank: int, size: int, settings: _core.Settings, g
         communicator = Communicator(id, rank, size, settings, device=gpu)
     except Timeout as error:
         raise Timeout(
-            f"all ranks meet at the first call with a tensor on a GPU: {error}; in a call all ranks pass tensors on GPUs, "
-            f"or all in host memory"
+            f"all ranks meet at the first call with a tensor on a GPU: {error}; in a call all ranks pass tensors on "
+            f"GPUs, or all in host memory"
         ) from None
     _forget_id(store, name, communicator)
     return communicator
