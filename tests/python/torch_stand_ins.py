@@ -113,6 +113,11 @@ class Calls(device_calls.DeviceCalls):
         self._account(collective)
         super().run(collective, *arguments)
 
+    def run_now(self, collective, *arguments):
+        self._handle = self.cuda.current_handle(0)
+        self._account(collective)
+        return super().run_now(collective, *arguments)
+
     def exchange(self, *arguments):
         self._account("exchange")
         super().exchange(*arguments)

@@ -61,6 +61,7 @@ class DeviceCalls:
         self.stream = cuda.Stream(device)
         self.cuda = cuda
         self._core, self._explain = communicator._core, explain
+        self._current_handle, self._number = cuda.current_handle, device.index
         self._own_handle = self.stream.cuda_stream
         self._handle = self._own_handle  # of the call that is being made
         self._before = cuda.Event()  # may be recorded anew as soon as the stream was told to wait for it
@@ -80,12 +81,30 @@ class DeviceCalls:
         """torch's stream of a cudaStream_t."""
         return self.stream if handle == self._own_handle else self.cuda.stream_of(handle, self.device)
 
+    def run_now(
+        self,
+        collective: str,
+        number: int,
+        result: Sequence[torch.Tensor],
+        given: torch.Tensor,
+        out: torch.Tensor,
+        operation: Any,
+    ) -> DeviceWork:
+        """perform_now() of a collective without a root on tensors that lie as it wants them: the usual call, sooner."""
+        with self._lock:
+            handle = self._current_handle(self._number)
+            try:
+                self._core.run(collective, given, out, None, operation, 0, handle)
+            except Error as error:
+                raise self._explain(error) from None
+        return DeviceWork(self, collective, number, result, handle)
+
     def perform_now(
         self, what: str, number: int, result: Sequence[torch.Tensor], function: Callable[[DeviceCalls], None]
     ) -> DeviceWork:
         """Puts a call on the current stream, in whose order its program goes on."""
         with self._lock:
-            handle = self._handle = self.cuda.current_handle(self.device.index)
+            handle = self._handle = self._current_handle(self._number)
             self._call(function)
         return DeviceWork(self, what, number, result, handle)
 

@@ -22,6 +22,8 @@ from torch._C import _distributed_c10d as c10d
 from .. import _core
 from ..errors import Error, InvalidArgument, Timeout
 from . import calls
+from .checks import Checks
+from .device_calls import DeviceCalls
 from .gpus import Gpus
 from .messages import Messages
 from .operations import operation_of
@@ -62,6 +64,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._name, self._description = name, ""
         self._global_ranks = list(global_ranks) or list(range(size))
         self._where = _words_for(name, global_ranks)
+        self._check = Checks(rank, size)
         self._settings = _with_timeout(settings, timeout)
         try:
             self._communicator, token = meet(store, rank, size, self._settings)
@@ -184,12 +187,14 @@ class ProcessGroup(dist.ProcessGroup):
         return self._reduce_all("all_reduce_coalesced", tensors, opts or c10d.AllreduceCoalescedOptions())
 
     def _reduce_all(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
+        if len(tensors) == 1 and (on_gpu := self._gpu_now(tensors[0], opts)) is not None:
+            (tensor,) = tensors
+            operation = operation_of(opts.reduceOp, tensor.dtype, what)
+            return self._counted(on_gpu.run_now("all_reduce", self._calls, tensors, tensor, tensor, operation))
         operations = []
         for tensor in tensors:
             check_tensor(tensor, what, writes=True)
             operations.append(operation_of(opts.reduceOp, tensor.dtype, what))
-        if len(operations) == 1:  # the usual call, without a loop
-            return self._submit(what, tensors, lambda core: calls.all_reduce(core, tensor, operations[0]), opts)
 
         def perform(core: Any) -> None:
             for tensor, operation in zip(tensors, operations, strict=True):
@@ -201,12 +206,12 @@ class ProcessGroup(dist.ProcessGroup):
         opts = opts or dist.ReduceOptions()
         (tensor,) = tensors
         check_tensor(tensor, "reduce", writes=True)
-        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._root(opts.rootRank, "reduce")
+        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._check.root(opts.rootRank, "reduce")
         return self._submit("reduce", tensors, lambda core: calls.reduce(core, tensor, operation, root), opts)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.BroadcastOptions()
-        root = self._root(opts.rootRank, "broadcast")
+        root = self._check.root(opts.rootRank, "broadcast")
         for tensor in tensors:
             check_tensor(tensor, "broadcast", writes=True)
 
@@ -218,7 +223,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         (tensor,), (parts,) = inputs, outputs
-        self._check_parts("all_gather", parts, tensor, writes=True)
+        self._check.parts("all_gather", parts, tensor, writes=True)
         return self._submit(
             "all_gather", parts, lambda core: calls.all_gather(core, parts, tensor), opts, [tensor, *parts]
         )
@@ -230,7 +235,7 @@ class ProcessGroup(dist.ProcessGroup):
         if len(per_input) != len(inputs):
             raise InvalidArgument(f"{what}: {len(inputs)} tensors, and lists of {len(per_input)} for their results")
         for parts, tensor in zip(per_input, inputs, strict=True):
-            self._check_parts(what, parts, tensor, writes=True)
+            self._check.parts(what, parts, tensor, writes=True)
 
         def perform(core: Any) -> None:
             for parts, tensor in zip(per_input, inputs, strict=True):
@@ -246,8 +251,12 @@ class ProcessGroup(dist.ProcessGroup):
         return self._gather_all("all_gather_into_tensor_coalesced", outputs, inputs, opts)
 
     def _gather_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
+        if len(outputs) == len(inputs) == 1:
+            (whole,), (part,) = outputs, inputs
+            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
+                return self._counted(on_gpu.run_now("all_gather", self._calls, outputs, part, whole, "sum"))
         for output, tensor in zip(outputs, inputs, strict=True):
-            self._check_whole(what, output, tensor, whole=output, part=tensor)
+            self._check.whole(what, output, tensor, whole=output, part=tensor)
 
         def perform(core: Any) -> None:
             for output, tensor in zip(outputs, inputs, strict=True):
@@ -258,7 +267,7 @@ class ProcessGroup(dist.ProcessGroup):
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> c10d.Work:
         opts = opts or dist.ReduceScatterOptions()
         (output,), (parts,) = outputs, inputs
-        self._check_parts("reduce_scatter", parts, output, writes=False)
+        self._check.parts("reduce_scatter", parts, output, writes=False)
         operation = operation_of(opts.reduceOp, output.dtype, "reduce_scatter")
         perform = lambda core: calls.reduce_scatter(core, output, parts, operation)  # noqa: E731
         return self._submit("reduce_scatter", outputs, perform, opts, [output, *parts])
@@ -271,9 +280,14 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _reduce_scatter_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
         opts = opts or dist.ReduceScatterOptions()
+        if len(outputs) == len(inputs) == 1:
+            (part,), (whole,) = outputs, inputs
+            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
+                operation = operation_of(opts.reduceOp, part.dtype, what)
+                return self._counted(on_gpu.run_now("reduce_scatter", self._calls, outputs, whole, part, operation))
         operations = []
         for output, tensor in zip(outputs, inputs, strict=True):
-            self._check_whole(what, output, tensor, whole=tensor, part=output)
+            self._check.whole(what, output, tensor, whole=tensor, part=output)
             operations.append(operation_of(opts.reduceOp, output.dtype, what))
 
         def perform(core: Any) -> None:
@@ -284,15 +298,15 @@ class ProcessGroup(dist.ProcessGroup):
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.GatherOptions()
-        (tensor,), root = inputs, self._root(opts.rootRank, "gather")
-        parts = self._parts_of_root("gather", outputs, tensor, root, writes=True)
+        (tensor,), root = inputs, self._check.root(opts.rootRank, "gather")
+        parts = self._check.parts_of_root("gather", outputs, tensor, root, writes=True)
         perform = lambda core: calls.gather(core, parts, tensor, root)  # noqa: E731
         return self._submit("gather", parts, perform, opts, [tensor, *parts])
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> c10d.Work:
         opts = opts or dist.ScatterOptions()
-        (output,), root = outputs, self._root(opts.rootRank, "scatter")
-        parts = self._parts_of_root("scatter", inputs, output, root, writes=False)
+        (output,), root = outputs, self._check.root(opts.rootRank, "scatter")
+        parts = self._check.parts_of_root("scatter", inputs, output, root, writes=False)
         perform = lambda core: calls.scatter(core, output, parts, root)  # noqa: E731
         return self._submit("scatter", outputs, perform, opts, [output, *parts])
 
@@ -316,8 +330,8 @@ class ProcessGroup(dist.ProcessGroup):
                 )
             perform = lambda core: calls.all_to_all_single(core, output, tensor)  # noqa: E731
         else:
-            output_rows = self._rows(what, "output", output, output_splits)
-            input_rows = self._rows(what, "input", tensor, input_splits)
+            output_rows = self._check.rows(what, "output", output, output_splits)
+            input_rows = self._check.rows(what, "input", tensor, input_splits)
             perform = lambda core: calls.all_to_all_by_splits(core, output, tensor, output_rows, input_rows)  # noqa: E731
         return self._submit(what, [output], perform, opts, [output, tensor])
 
@@ -358,9 +372,9 @@ class ProcessGroup(dist.ProcessGroup):
     def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> c10d.Work:
         """gather() into one tensor of the root, which has the tensors one after the other."""
         opts = opts or dist.GatherOptions()
-        root = self._root(opts.rootRank, "gather_single")
+        root = self._check.root(opts.rootRank, "gather_single")
         if self._rank == root:
-            self._check_whole("gather_single", output, tensor, whole=output, part=tensor)
+            self._check.whole("gather_single", output, tensor, whole=output, part=tensor)
         else:
             check_tensor(tensor, "gather_single")
         perform = lambda core: calls.gather_into(core, output, tensor, root)  # noqa: E731
@@ -379,7 +393,7 @@ class ProcessGroup(dist.ProcessGroup):
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
         (tensor,) = tensors
         check_tensor(tensor, "send")
-        peer = self._other(peer, "send")
+        peer = self._check.peer(peer, "send")
         if tensor.is_cuda:
             return self._counted(self._gpus.messages.send(tensor, peer))
         return self._counted(self._messages.send(tensor, peer, tag))
@@ -387,7 +401,7 @@ class ProcessGroup(dist.ProcessGroup):
     def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
         (tensor,) = tensors
         check_tensor(tensor, "recv", writes=True)
-        peer = self._other(peer, "recv")
+        peer = self._check.peer(peer, "recv")
         if tensor.is_cuda:
             return self._counted(self._gpus.messages.receive(tensor, peer))
         return self._counted(self._messages.receive(tensor, peer, tag))
@@ -479,6 +493,20 @@ class ProcessGroup(dist.ProcessGroup):
         copies = len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
         return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
 
+    def _gpu_now(self, tensor: torch.Tensor, opts: Any) -> DeviceCalls | None:
+        """Where a call goes at once: its program waits for it, and the tensor is on a GPU and goes as it is."""
+        if not tensor.is_cuda or opts is None or opts.asyncOp or self._failure is not None or not lies_as_is(tensor):
+            return None
+        return self._gpus.calls.get(tensor.get_device())
+
+    def _gpu_now_by_rows(self, whole: torch.Tensor, part: torch.Tensor, opts: Any) -> DeviceCalls | None:
+        """The same of a call with a row of all ranks and that of one."""
+        on_gpu = self._gpu_now(part, opts)
+        if on_gpu is None or not lies_as_is(whole) or whole.get_device() != part.get_device():
+            return None
+        is_right = whole.numel() == part.numel() * self._size and whole.dtype == part.dtype
+        return on_gpu if is_right and whole.dim() == part.dim() == 1 else None
+
     def _note(self, error: Error) -> Error:
         """The explained error, which is kept where it ends the group."""
         explained = self._explain(error)
@@ -495,71 +523,6 @@ class ProcessGroup(dist.ProcessGroup):
     def _explain(self, error: Error) -> Error:
         """The error with what its ranks are in the whole job."""
         return type(error)(f"{error}{self._where}") if self._where else error
-
-    def _root(self, root: int, what: str) -> int:
-        if not 0 <= root < self._size:
-            raise InvalidArgument(f"{what}: rank {root} is none of the group's, which has {self._size}")
-        return root
-
-    def _other(self, peer: int, what: str) -> int:
-        if self._root(peer, what) == self._rank:
-            raise InvalidArgument(f"{what}: rank {peer} is this rank itself; messages go between two ranks")
-        return peer
-
-    def _check_parts(self, what: str, parts: Tensors, one: torch.Tensor, *, writes: bool) -> None:
-        """A list with a tensor for each rank, and this rank's own tensor, which is given or filled."""
-        if len(parts) != self._size:
-            raise InvalidArgument(f"{what}: a list of {len(parts)} tensors, but {self._size} ranks")
-        for part in parts:
-            check_tensor(part, what, writes=writes)
-        check_tensor(one, what, writes=not writes)
-        check_alike(one, parts, what)
-        own = parts[self._rank]
-        if own.numel() != one.numel():
-            raise InvalidArgument(
-                f"{what}: this rank's tensor has {one.numel()} elements, and its place in the list {own.numel()}"
-            )
-
-    def _parts_of_root(
-        self, what: str, lists: Sequence[Tensors], one: torch.Tensor, root: int, *, writes: bool
-    ) -> Tensors:
-        if self._rank != root:
-            check_tensor(one, what, writes=not writes)
-            return []
-        (parts,) = lists
-        self._check_parts(what, parts, one, writes=writes)
-        if any(part.numel() != one.numel() for part in parts):
-            sizes = ", ".join(str(part.numel()) for part in parts)
-            raise InvalidArgument(f"{what}: tensors of {sizes} elements; all must have one size")
-        return parts
-
-    def _check_whole(
-        self, what: str, output: torch.Tensor, tensor: torch.Tensor, *, whole: torch.Tensor, part: torch.Tensor
-    ) -> None:
-        check_tensor(output, what, writes=True)
-        check_tensor(tensor, what)
-        check_alike(output, [tensor], what)
-        if whole.numel() != part.numel() * self._size:
-            raise InvalidArgument(
-                f"{what}: an input of {tensor.numel()} elements and an output of {output.numel()}; over {self._size} "
-                f"ranks one must be {self._size} times the other"
-            )
-
-    def _rows(self, what: str, name: str, tensor: torch.Tensor, splits: Sequence[int]) -> list[int]:
-        """How many rows of the tensor each rank's part has."""
-        if tensor.dim() == 0:
-            raise InvalidArgument(f"{what}: the {name} is a scalar, which has no first axis to divide")
-        rows = tensor.size(0)
-        if not splits:
-            if rows % self._size:
-                raise InvalidArgument(f"{what}: {self._size} ranks do not divide the {rows} rows of the {name}")
-            return [rows // self._size] * self._size
-        if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
-            raise InvalidArgument(
-                f"{what}: the {name} has {rows} rows, and its parts {list(splits)}; {self._size} parts must have "
-                f"them all"
-            )
-        return list(splits)
 
 
 def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:

@@ -34,6 +34,9 @@ TYPE_NAMES = {
 BYTE_FLOATS = {torch.float8_e4m3fn: torch.uint8, torch.float8_e5m2: torch.uint8}
 CARRIERS = {torch.bfloat16: torch.uint16, **BYTE_FLOATS}
 
+# Those that GPUs' calls are told by the tensor itself.
+_OWN_TYPES = TYPE_NAMES.keys() - BYTE_FLOATS.keys()
+
 _SHARES_ELEMENTS = 1  # what torch._debug_has_internal_overlap() says of an expanded tensor
 
 HOST = -1  # in the place of a GPU's number, as Tensor.get_device() has it
@@ -78,8 +81,7 @@ def place_of(tensors: Sequence[torch.Tensor], what: str) -> int:
 
 def lies_as_is(tensor: torch.Tensor) -> bool:
     """Whether a call on a GPU takes the tensor itself: no gaps, in C's order, and elements are what memory says."""
-    kind = tensor.dtype
-    if kind not in TYPE_NAMES or kind in BYTE_FLOATS or tensor.requires_grad:
+    if tensor.dtype not in _OWN_TYPES or tensor.requires_grad or tensor.layout is not torch.strided:
         return False
     return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
