@@ -159,7 +159,7 @@ def check_results(arguments: argparse.Namespace) -> list[Row]:
 
 def check_promises(arguments: argparse.Namespace) -> list[Row]:
     rows = []
-    for what in ("features", "mismatch", "absent"):
+    for what in ("features", "mismatch", "absent", *(["capture"] if arguments.device == "cuda" else [])):
         with tempfile.TemporaryDirectory() as name:
             ended = run_job(arguments, "plait", Path(name), what)
         rows.append(Row(what, torch_jobs.failures(ended), f"{max(it.at for it in ended):.1f} s"))
