@@ -155,7 +155,9 @@ def end_with_parent() -> None:
 
     The core of a process that uses GPUs takes long to write, and for as long it does not end.
     """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    limit = 0 if most == 0 else 1  # 1 also keeps the kernel from a pipe that takes cores, which 0 does not
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, most))
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent or parent == 1:
