@@ -257,6 +257,12 @@ void bind_communicator(nb::module_& module) {
           "finish", [](Handle& handle) { handle.use([](Communicator& communicator) { finish(communicator); }); },
           "Waits until the GPU is done with all calls. Raises what ended the communicator.")
       .def(
+          "check",
+          [](const Handle& handle) {
+            if (const auto error = handle.open()->async_error()) throw *error;
+          },
+          "Raises what ended the communicator, as far as it is known; waits for nothing. Any thread may ask.")
+      .def(
           "give",
           [](Handle& handle, const VerifiedPlan& plan) {
             handle.use([&](Communicator& c) { c.give(std::make_shared<const VerifiedPlan>(plan)); });

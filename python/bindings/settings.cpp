@@ -158,6 +158,8 @@ void bind_settings_class(nb::module_& module) {
           "from_environment", [](const nb::kwargs& fields) { return changed(Settings::from_environment(), fields); },
           "The defaults, changed by the PLAIT_* variables of this process, and these by the arguments. Raises "
           "InvalidInput and InvalidArgument.")
+      .def(
+          "__deepcopy__", [](const Settings& from, nb::handle) { return from; }, nb::arg("memo"))
       .def("__repr__", &repr);
   for (const Field& field : kFields) {
     settings.def_prop_rw(

@@ -63,7 +63,11 @@ def call_on(handle: int, array: Any, call: Callable[[int], Any]) -> Any:
     if package == "torch" and array.is_cuda:
         import torch
 
-        with torch.cuda.stream(torch.cuda.ExternalStream(handle, device=array.device)):
+        if handle == 0:  # which ExternalStream takes for "make one"
+            stream = torch.cuda.default_stream(array.device)
+        else:
+            stream = torch.cuda.ExternalStream(handle, device=array.device)
+        with torch.cuda.stream(stream):
             return call(handle)
     if package == "cupy":
         import cupy

@@ -109,13 +109,8 @@ def check_death(drop_in: dict[str, str]) -> int:
     variables = drop_in | {"PLAIT_NCCL_TAKE": "all", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
     with tempfile.TemporaryDirectory() as name:
         ended, _ = run_job("--killed", Path(name), variables, grace=DEATH_SECONDS)
-    failed = [
-        f"rank {rank} {'did not end' if it.status is None else f'ended with {it.status}'}: {it.said[-1500:]}"
-        for rank, it in enumerate(ended)
-        if (it.status != -signal.SIGKILL if rank == KILLED else it.status in (None, 0))
-    ]
-    last = max((it.at for it in ended if it.status is not None), default=0.0)
-    print(f"a rank is killed: {len(failed)} failures; the last rank ended after {last - ended[KILLED].at:.1f} s")
+    failed = torch_jobs.deaths(ended, KILLED, DEATH_SECONDS)
+    print(f"a rank is killed: {len(failed)} failures; {torch_jobs.last_end(ended, KILLED)}")
     print(*failed, sep="\n", end="\n" if failed else "", flush=True)
     return len(failed)
 

@@ -187,6 +187,70 @@ def streams(world: World) -> Result:
     return out
 
 
+def order_of_streams(world: World) -> Result:
+    """Work before a call is late, and work after it is soon there: both sides of a call have to wait."""
+    out: Result = {}
+    for i, count in enumerate([10, 5000, 1 << 20]):
+        mine, tensor = world.numbers(count, "float32", world.rank + i), torch.full((count,), 99.0, device=world.device)
+        torch.cuda._sleep(20_000_000)
+        tensor.copy_(mine)
+        work = dist.all_reduce(tensor, async_op=True)
+        whole = torch.full((world.size * count,), 99.0, device=world.device)
+        later = dist.all_gather_into_tensor(whole, mine, async_op=True)
+        work.wait()
+        out[f"late input {i}"] = tensor * 2
+        tensor.fill_(77)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            later.wait()
+            out[f"on another stream {i}"] = whole + 1
+            torch.cuda.current_stream().synchronize()
+    return out
+
+
+def dropped_tensors(world: World) -> Result:
+    """Nobody keeps the input of a call, and what comes into its memory next is other data."""
+    out: Result = {}
+    for i in range(8):
+        given = world.numbers(100_000, "float32", world.rank + i)
+        torch.cuda._sleep(5_000_000)
+        whole = given.new_empty(world.size * 100_000)
+        work = dist.all_gather_into_tensor(whole, given, async_op=True)
+        if i % 2:
+            del work  # its call goes on
+        del given
+        for _ in range(4):
+            torch.full((100_000,), float("nan"), device=world.device)
+        if not i % 2:
+            work.wait()
+        else:
+            torch.cuda.synchronize()
+        out[f"dropped {i}"] = whole
+    return out
+
+
+def host_goes_on(world: World) -> Result:
+    """wait() is for streams: rank 0 goes on, and only then does rank 1 make the call for which it waits."""
+    store = dist.distributed_c10d._get_default_store()
+    tensor = world.mine(1000)
+    dist.all_reduce(tensor.clone())  # whatever is made at a first call
+    if world.rank == 1:
+        store.wait(["host_goes_on"])
+    dist.all_reduce(tensor, async_op=True).wait()
+    if world.rank == 0:
+        store.set("host_goes_on", "")
+    return {"the host went on": tensor}
+
+
+def dense_layouts(world: World) -> Result:
+    """Tensors without gaps whose axes lie in another order, alike on all ranks."""
+    image = world.mine(2 * 3 * 8 * 8).view(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    across = world.mine(35).view(5, 7).t()
+    for tensor in (image, across):
+        dist.all_reduce(tensor)
+        dist.broadcast(tensor, src=1)
+    return {"channels last": image, "transposed": across}
+
+
 def graph(world: World) -> Result:
     """An all_reduce in a CUDA graph, whose replays alternate with launched calls."""
     tensor = world.mine(4096)
@@ -205,7 +269,7 @@ def graph(world: World) -> Result:
 
 GLOO = (all_collectives, uneven, asynchronous, coalesced, groups, objects)
 HOST = (*GLOO, uneven_lists, premultiplied_sum)
-GPU = (*HOST, streams, graph)
+GPU = (*HOST, streams, order_of_streams, dropped_tensors, host_goes_on, dense_layouts, graph)
 
 
 def all_scenarios(world: World) -> Iterator[tuple[str, Result]]:

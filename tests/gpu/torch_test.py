@@ -6,10 +6,11 @@
 
 Ranks call collectives (torch_scenarios.py) and train small networks with DistributedDataParallel and FSDP
 (torch_training.py) on both backends, from the same seeds. Every tensor must be the same, bit for bit, but for the
-weights of an ordinary network, which are equal within rounding on both and to the bit on all ranks. Then a rank is
-killed, and all others must end with an error that names it. It is skipped for memory that the backend does not take.
+weights of an ordinary network, which are equal within rounding on both and to the bit on all ranks. Then jobs of their
+own check what the backend promises beyond that (torch_checks.py). In one a rank is killed while it trains, and all
+others must end with an error that names it. On GPUs, a last job prints what calls take on the host; nothing judges it.
 
-Exit status: 0 success, 1 failure, 77 skipped.
+A table of all jobs comes last. Exit status: 0 success, 1 failure, 77 skipped.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import sys
 import tempfile
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import torch_jobs
 
@@ -50,19 +52,34 @@ def run_rank(arguments: argparse.Namespace, rank: int) -> None:
         torch.cuda.set_device(device)
     else:
         torch.set_num_threads(1)
-    if arguments.backend == "plait":
+    if arguments.backend != OTHERS[arguments.device]:
         import plait.torch  # noqa: F401
     size, folder = ranks_on(arguments.device), arguments.job
     store = dist.FileStore(str(folder / "store"), size)
     timeout = timedelta(seconds=SECONDS)
-    dist.init_process_group(arguments.backend, store=store, rank=rank, world_size=size, timeout=timeout)
-    if arguments.killed:
+    # A device at the beginning is what split_group() asks for; without one, the first call makes the communicator.
+    bound = {"device_id": device} if device.type == "cuda" and arguments.what == "features" else {}
+    dist.init_process_group(arguments.backend, store=store, rank=rank, world_size=size, timeout=timeout, **bound)
+    if arguments.what == "killed":
         train_until_killed(rank, device)
         return
-    torch.save(
-        {name: tensor.cpu() for name, tensor in results(device, arguments.backend).items()}, folder / f"{rank}.pt"
-    )
-    dist.destroy_process_group()
+    if arguments.what == "results":
+        found = {name: tensor.cpu() for name, tensor in results(device, arguments.backend).items()}
+        torch.save(found, folder / f"{rank}.pt")
+    else:
+        run_check(arguments.what, torch_scenarios.World(device), folder)
+    if arguments.what != "mismatch":  # whose group has ended
+        dist.destroy_process_group()
+
+
+def run_check(what: str, world: torch_scenarios.World, folder: Path) -> None:
+    import torch_checks
+
+    if what == "costs":
+        costs = torch_checks.costs(world)
+        (folder / f"{world.rank}.costs").write_text("".join(f"{us:8.2f} us  {name}\n" for name, us in costs))
+    else:
+        torch_checks.CHECKS[what](world)
 
 
 def results(device: torch.device, backend: str) -> dict[str, torch.Tensor]:
@@ -76,7 +93,7 @@ def results(device: torch.device, backend: str) -> dict[str, torch.Tensor]:
         print(train.__name__, flush=True)
         found |= train(device)
     hook = None
-    if backend == "plait":
+    if "plait" in backend:
         import plait.torch
 
         hook = plait.torch.all_reduce_hook
@@ -111,50 +128,72 @@ def takes(arguments: argparse.Namespace) -> bool:
 
 
 def run_job(
-    arguments: argparse.Namespace, backend: str, folder: Path, *more: str, grace: float
+    arguments: argparse.Namespace, backend: str, folder: Path, what: str, grace: float = torch_jobs.GRACE
 ) -> list[torch_jobs.Ended]:
     command = [sys.executable, __file__, str(arguments.folder), "--device", arguments.device]
-    command += ["--backend", backend, "--job", str(folder), *more, "--rank"]
+    command += ["--backend", backend, "--job", str(folder), "--what", what, "--rank"]
     variables = {"PYTHONPATH": str(arguments.folder.resolve())}
     return torch_jobs.run(command, ranks_on(arguments.device), folder, variables, seconds=SECONDS, grace=grace)
 
 
-def results_of(arguments: argparse.Namespace, backend: str) -> list[dict[str, torch.Tensor]] | None:
-    """The tensors of all ranks; None, and words, if one failed."""
+def results_of(arguments: argparse.Namespace, backend: str) -> tuple[list[dict[str, torch.Tensor]], list[str]]:
+    """The tensors of all ranks, none if one failed; and the failures."""
     with tempfile.TemporaryDirectory() as name:
-        failed = torch_jobs.failures(run_job(arguments, backend, Path(name), grace=torch_jobs.GRACE))
-        if failed:
-            print(f"{backend}: FAILED", *failed, sep="\n", flush=True)
-            return None
-        return [torch.load(Path(name, f"{rank}.pt")) for rank in range(ranks_on(arguments.device))]
+        failed = torch_jobs.failures(run_job(arguments, backend, Path(name), "results"))
+        return [] if failed else [
+            torch.load(Path(name, f"{rank}.pt")) for rank in range(ranks_on(arguments.device))
+        ], failed
 
 
-def check_results(arguments: argparse.Namespace) -> int:
-    """Compares Plait with the other backend; gives the number of failures."""
+def check_results(arguments: argparse.Namespace) -> list[Row]:
+    """Compares Plait with the other backend, by its name alone and by one for each kind of memory."""
     other = OTHERS[arguments.device]
-    wanted, found = (results_of(arguments, backend) for backend in (other, "plait"))
-    if wanted is None or found is None:
-        return 1
-    different = torch_training.differences(wanted, found)
-    tensors = sum(map(len, wanted))
-    print(f"plait beside {other}: {tensors} tensors, {len(different)} different", *different, sep="\n", flush=True)
-    return len(different)
+    wanted, failed = results_of(arguments, other)
+    rows = [Row(f"results of {other}", failed, f"{sum(map(len, wanted))} tensors")]
+    for backend in ("plait", "cpu:plait,cuda:plait") if wanted else ():
+        found, failed = results_of(arguments, backend)
+        different = torch_training.differences(wanted, found) if found else failed
+        rows.append(Row(f"results of {backend}", different, f"{sum(map(len, found))} tensors, beside {other}"))
+    return rows
 
 
-def check_death(arguments: argparse.Namespace) -> int:
-    """Every other rank says which one was killed; gives the number of failures."""
+def check_promises(arguments: argparse.Namespace) -> list[Row]:
+    rows = []
+    for what in ("features", "mismatch", "absent", *(["capture"] if arguments.device == "cuda" else [])):
+        with tempfile.TemporaryDirectory() as name:
+            ended = run_job(arguments, "plait", Path(name), what)
+        rows.append(Row(what, torch_jobs.failures(ended), f"{max(it.at for it in ended):.1f} s"))
+    return rows
+
+
+def check_death(arguments: argparse.Namespace) -> Row:
+    """Every other rank ends in time, and says which one was killed."""
     with tempfile.TemporaryDirectory() as name:
-        ended = run_job(arguments, "plait", Path(name), "--killed", grace=DEATH_SECONDS)
-    failed = []
+        ended = run_job(arguments, "plait", Path(name), "killed", grace=DEATH_SECONDS)
+    failed = torch_jobs.deaths(ended, KILLED, DEATH_SECONDS)
     for rank, it in enumerate(ended):
-        if rank == KILLED:
-            is_right = it.status == -signal.SIGKILL
-        else:
-            is_right = it.status not in (None, 0) and re.search(rf"PeerFailed.*rank {KILLED}\b", it.said)
-        if not is_right:
-            failed.append(f"rank {rank}, status {it.status}: {it.said[-1500:]}")
-    print(f"a rank is killed: {len(failed)} failures", *failed, sep="\n", flush=True)
-    return len(failed)
+        if rank != KILLED and not re.search(rf"PeerFailed.*rank {KILLED}\b", it.said):
+            failed.append(f"rank {rank} names no rank {KILLED}: {it.said[-1500:]}")
+    return Row("a rank is killed", failed, torch_jobs.last_end(ended, KILLED))
+
+
+def measure_costs(arguments: argparse.Namespace) -> Row:
+    with tempfile.TemporaryDirectory() as name:
+        failed = torch_jobs.failures(run_job(arguments, "plait", Path(name), "costs"))
+        costs = "" if failed else Path(name, "0.costs").read_text()
+    return Row("what calls take on the host", failed, "medians of rank 0, not judged\n" + costs.rstrip())
+
+
+class Row(NamedTuple):
+    """What a job has shown."""
+
+    job: str
+    failures: list[str]
+    words: str
+
+    def show(self) -> None:
+        outcome = "passed" if not self.failures else f"{len(self.failures)} FAILURES"
+        print(f"{self.job:36} {outcome:12} {self.words}", flush=True)
 
 
 def main() -> int:
@@ -164,7 +203,7 @@ def main() -> int:
     of_rank = parser.add_argument_group("of one rank, as this program starts it")
     of_rank.add_argument("--backend")
     of_rank.add_argument("--job", type=Path)
-    of_rank.add_argument("--killed", action="store_true")
+    of_rank.add_argument("--what", default="results")
     of_rank.add_argument("--rank", type=int)
     arguments = parser.parse_args()
     if torch is None:
@@ -185,7 +224,17 @@ def main() -> int:
         print("SKIPPED: two GPUs are needed")
         return SKIPPED
     torch_jobs.end_by_exception_on_sigterm()
-    failures = check_results(arguments) + check_death(arguments)
+    rows: list[Row] = []
+    for job in (check_results, check_promises, check_death, *([measure_costs] if arguments.device == "cuda" else [])):
+        made = job(arguments)
+        for row in made if isinstance(made, list) else [made]:
+            row.show()
+            print(*row.failures, sep="\n", end="\n" if row.failures else "", flush=True)
+            rows.append(row)
+    failures = sum(len(row.failures) for row in rows)
+    print(f"\nplait.torch on {arguments.device}, {ranks_on(arguments.device)} ranks, PyTorch {torch.__version__}:")
+    for row in rows:
+        row.show()
     print(f"{failures} failures")
     return int(failures > 0)
 

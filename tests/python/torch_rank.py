@@ -1,7 +1,7 @@
 """One rank of the tests of plait.torch: runs scenarios, and says in a file how each of them ended.
 
-Arguments: rank, size, a folder for the store and the results, and the names of scenarios. The ranks meet by Gloo, which
-is also what Plait's results are compared with. Every scenario has a group of the backend "plait" to itself.
+Arguments: rank, size, a folder for the store and the results, the backend, and the names of scenarios. The ranks meet
+by Gloo, which is also what Plait's results are compared with. Every scenario has a group of the backend to itself.
 """
 
 import contextlib
@@ -14,16 +14,20 @@ import torch.distributed as dist
 import torch_collectives  # noqa: F401  scenarios, as the next two
 import torch_messages  # noqa: F401
 import torch_programs  # noqa: F401
+import torch_stand_ins
+import torch_streams  # noqa: F401
 from torch_support import SCENARIOS, SECONDS, Ranks
 
 
 def main():
-    rank, size, folder, *names = sys.argv[1:]
+    rank, size, folder, backend, *names = sys.argv[1:]
+    if backend == "plait_on_streams":
+        torch_stand_ins.register()
     store = dist.FileStore(f"{folder}/store", int(size))
     dist.init_process_group("gloo", store=store, rank=int(rank), world_size=int(size), timeout=SECONDS)
     with Path(folder, f"rank{rank}").open("w") as results:
         for name in names:
-            ranks = Ranks(name)
+            ranks = Ranks(name, backend)
             try:
                 SCENARIOS[name](ranks)
                 outcome = "passed"

@@ -24,9 +24,9 @@ def scenario(function):
 class Ranks:
     """This rank, the group under test, and what is random: `shared` alike on all ranks, `own` not."""
 
-    def __init__(self, name):
+    def __init__(self, name, backend="plait"):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.group = dist.new_group(backend="plait", timeout=SECONDS)
+        self.group = dist.new_group(backend=backend, timeout=SECONDS)
         self.gloo = dist.new_group(backend="gloo", timeout=SECONDS / 2)
         self.shared = random.Random(name)
         self.own = random.Random(f"{name} {self.rank}")

@@ -1,6 +1,7 @@
 """The backend "plait" of torch.distributed: `import plait.torch`, then `init_process_group("plait")`.
 
-Collectives and messages of tensors in host memory, of ranks on one host or several. docs/pytorch.md has the rest.
+Collectives and messages of tensors in host memory and on GPUs, of ranks on one host or several. docs/pytorch.md has the
+rest.
 """
 
 from __future__ import annotations
@@ -31,4 +32,4 @@ def _create(options: Any, settings: Any) -> ProcessGroup:
 
 
 if not hasattr(dist.Backend, "PLAIT"):
-    dist.Backend.register_backend("plait", _create, extended_api=True, devices=["cpu"])
+    dist.Backend.register_backend("plait", _create, extended_api=True, devices=["cpu", "cuda"])

@@ -1,6 +1,8 @@
 """The collectives of torch.distributed, performed by a communicator: tensors in, Plait's calls out.
 
-Every function is one rank's part, returns when it is done, and takes tensors of any strides that were checked before.
+Every function is one rank's part, and takes tensors of any strides that were checked before. In host memory it returns
+when it is done. On GPUs it puts its work on the stream of `core`, a DeviceCalls, which is then torch's current stream
+for the copies here; tensors that lie as calls want them go there as they are.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from typing import Any
 
 import torch
 
-from .. import _core
-from .tensors import Joined, Staged, row_of
+from .tensors import Joined, Staged, bytes_of_row, lies_as_is, row_of
 
-Core = _core.Communicator
+Core = Any  # a _core.Communicator, or a DeviceCalls
 Tensors = Sequence[torch.Tensor]
 Operation = Any  # a name, or a PremulSum
 
 
 def all_reduce(core: Core, tensor: torch.Tensor, operation: Operation) -> None:
     """Combines the tensors of all ranks, in place."""
+    if _goes_as_it_is(tensor):
+        core.run("all_reduce", tensor, tensor, None, operation, 0)
+        return
     staged = Staged(tensor)
     row, name = row_of(staged.tensor)
     core.run("all_reduce", row, row, name, operation, 0)
@@ -28,6 +32,9 @@ def all_reduce(core: Core, tensor: torch.Tensor, operation: Operation) -> None:
 
 def reduce(core: Core, tensor: torch.Tensor, operation: Operation, root: int) -> None:
     """The same, for the root alone; the tensors of other ranks stay as they are."""
+    if _goes_as_it_is(tensor):
+        core.run("reduce", tensor, tensor if core.rank == root else None, None, operation, root)
+        return
     staged = Staged(tensor)
     row, name = row_of(staged.tensor)
     if core.rank == root:
@@ -39,6 +46,9 @@ def reduce(core: Core, tensor: torch.Tensor, operation: Operation, root: int) ->
 
 def broadcast(core: Core, tensor: torch.Tensor, root: int) -> None:
     """Gives every rank the root's tensor, in place."""
+    if _goes_as_it_is(tensor):
+        core.run("broadcast", tensor, tensor, None, "sum", root)
+        return
     staged = Staged(tensor, load=core.rank == root)
     row, name = row_of(staged.tensor)
     core.run("broadcast", row, row, name, "sum", root)
@@ -60,6 +70,9 @@ def all_gather(core: Core, outputs: Tensors, tensor: torch.Tensor) -> None:
 
 def all_gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
     """The same into one tensor that has them one after the other."""
+    if _are_rows(output, tensor):
+        core.run("all_gather", tensor, output, None, "sum", 0)
+        return
     given, result = Staged(tensor), Staged(output, load=False)
     _all_gather(core, result.tensor, given.tensor)
     result.store()
@@ -84,6 +97,9 @@ def reduce_scatter(core: Core, output: torch.Tensor, tensors: Tensors, operation
 
 def reduce_scatter_from(core: Core, output: torch.Tensor, tensor: torch.Tensor, operation: Operation) -> None:
     """The same of one tensor that has them one after the other."""
+    if _are_rows(output, tensor):
+        core.run("reduce_scatter", tensor, output, None, operation, 0)
+        return
     given, result = Staged(tensor), Staged(output, load=False)
     row, name = row_of(given.tensor)
     core.run("reduce_scatter", row, row_of(result.tensor)[0], name, operation, 0)
@@ -135,9 +151,9 @@ def all_to_all_single(core: Core, output: torch.Tensor, tensor: torch.Tensor) ->
 def all_to_all(core: Core, outputs: Tensors, tensors: Tensors) -> None:
     """Rank r gets the r-th tensors of all ranks, whose sizes may differ."""
     results = [Staged(output, load=False) for output in outputs]
-    sends = [(rank, row_of(Staged(tensor).tensor)[0]) for rank, tensor in enumerate(tensors)]
-    receives = [(rank, row_of(result.tensor)[0]) for rank, result in enumerate(results)]
-    core.exchange(_as_bytes(sends), _as_bytes(receives), None)
+    core.exchange(
+        _as_bytes([Staged(tensor).tensor for tensor in tensors]), _as_bytes([it.tensor for it in results]), None
+    )
     for result in results:
         result.store()
 
@@ -151,5 +167,20 @@ def all_to_all_by_splits(
     result.store()
 
 
-def _as_bytes(ends: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    return [(rank, row.view("uint8")) for rank, row in ends]
+def _as_bytes(tensors: Tensors) -> list[tuple[int, Any]]:
+    """Messages with each rank. On GPUs nobody sends empty ones."""
+    return [
+        (rank, bytes_of_row(row_of(tensor)[0]))
+        for rank, tensor in enumerate(tensors)
+        if not tensor.is_cuda or tensor.numel() > 0
+    ]
+
+
+def _goes_as_it_is(tensor: torch.Tensor) -> bool:
+    """Whether a call on a GPU takes the tensor itself."""
+    return tensor.is_cuda and lies_as_is(tensor)
+
+
+def _are_rows(output: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether a call on a GPU takes both as they are."""
+    return tensor.dim() == output.dim() == 1 and _goes_as_it_is(tensor) and lies_as_is(output)

@@ -22,7 +22,7 @@ from .. import _core
 from ..communicator import Communicator
 from ..errors import Error, Mismatch
 from .rendezvous import await_key
-from .tensors import Staged, row_of
+from .tensors import Staged, bytes_of_row, row_of
 from .work import Work
 
 Explain = Callable[[Error], Error]
@@ -187,7 +187,7 @@ class SendLane(Lane):
 
     def _perform(self, core: _core.Communicator) -> None:
         post = self._posts[0]
-        row = row_of(Staged(post.tensor).tensor)[0].view("uint8")
+        row = bytes_of_row(row_of(Staged(post.tensor).tensor)[0])
         header = numpy.array([post.tag, row.nbytes], numpy.int64)
         core.exchange([(1, header), (1, row)], [], None)
         self._posts.popleft()
@@ -220,7 +220,7 @@ class ReceiveLane(Lane):
         post = self._take(tag)
         if post is not None and _bytes_of(post.tensor) == size:
             staged = Staged(post.tensor, load=False)
-            core.exchange([], [(0, row_of(staged.tensor)[0].view("uint8"))], None)
+            core.exchange([], [(0, bytes_of_row(row_of(staged.tensor)[0]))], None)
             staged.store()
             self._remove(post)
             post.work.finish()
@@ -254,7 +254,7 @@ class ReceiveLane(Lane):
             post.work.finish(self._explain(Mismatch(words)))
             return
         staged = Staged(post.tensor, load=False)
-        row_of(staged.tensor)[0].view("uint8")[:] = data
+        bytes_of_row(row_of(staged.tensor)[0])[:] = data
         staged.store()
         post.work.finish()
 

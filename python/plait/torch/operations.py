@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -24,6 +25,24 @@ _NAMES = {
 def operation_of(op: Any, dtype: torch.dtype, what: str) -> str | _core.PremulSum:
     """The operation as Communicator takes it. Raises InvalidArgument where Plait does not combine such elements so."""
     kind = getattr(op, "op", op)  # a ReduceOp, or only its kind
+    return _name_of(int(kind), dtype) or _other_operation(op, kind, dtype, what)
+
+
+@functools.cache
+def _name_of(kind: int, dtype: torch.dtype) -> str | None:
+    """Kept, since every call asks: the name of a reduction; None where it has none, or not for such elements."""
+    name, type_name = _NAMES.get(ReduceOp.RedOpType(kind)), TYPE_NAMES.get(dtype)
+    if name is None or type_name is None:
+        return None
+    try:
+        _core.Call("all_reduce", 0, type_name, name)
+    except InvalidArgument:
+        return None
+    return name
+
+
+def _other_operation(op: Any, kind: Any, dtype: torch.dtype, what: str) -> _core.PremulSum:
+    """A sum with factors, or the reason why there is none."""
     type_name = TYPE_NAMES.get(dtype)
     if type_name is None:
         known = ", ".join(TYPE_NAMES.values())
@@ -40,7 +59,7 @@ def operation_of(op: Any, dtype: torch.dtype, what: str) -> str | _core.PremulSu
         _core.Call("all_reduce", 0, type_name, name)
     except InvalidArgument as error:
         raise InvalidArgument(f"{what}: {error}") from None
-    return name
+    raise AssertionError(f"{what}: {name} of {type_name} has a name")
 
 
 def _factor_of(op: ReduceOp, what: str) -> float:

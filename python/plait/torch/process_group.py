@@ -6,6 +6,7 @@ Methods have c10d's names and arguments, which are lists of tensors although eac
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import sys
 import warnings
@@ -21,10 +22,13 @@ from torch._C import _distributed_c10d as c10d
 from .. import _core
 from ..errors import Error, InvalidArgument, Timeout
 from . import calls
+from .checks import Checks
+from .device_calls import DeviceCalls
+from .gpus import Gpus
 from .messages import Messages
 from .operations import operation_of
 from .rendezvous import await_all, meet
-from .tensors import check_alike, check_tensor
+from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
 from .work import CallQueue, Work, WorkOfMany, await_callbacks
 
 Tensors = Sequence[torch.Tensor]
@@ -37,8 +41,10 @@ _groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
 class ProcessGroup(dist.ProcessGroup):
     """Ranks that torch.distributed calls by. Made by init_process_group("plait") and new_group().
 
-    Calls of one group are performed in the order in which they were made; messages go beside them. Errors are Plait's
-    (plait.Mismatch, plait.PeerFailed, plait.Timeout), are raised by wait(), and end the group on all ranks.
+    Tensors in host memory and on GPUs have a communicator each. That of GPUs is made by the first call that has such
+    tensors. Calls of one kind are performed in the order in which they were made; messages go beside them. Errors are
+    Plait's (plait.Mismatch, plait.PeerFailed, plait.Timeout), are raised by wait() and later calls, and end the group
+    on all ranks.
     """
 
     def __init__(
@@ -56,7 +62,9 @@ class ProcessGroup(dist.ProcessGroup):
         self._store = store
         self._rank, self._size = rank, size
         self._name, self._description = name, ""
+        self._global_ranks = list(global_ranks) or list(range(size))
         self._where = _words_for(name, global_ranks)
+        self._check = Checks(rank, size)
         self._settings = _with_timeout(settings, timeout)
         try:
             self._communicator, token = meet(store, rank, size, self._settings)
@@ -66,12 +74,16 @@ class ProcessGroup(dist.ProcessGroup):
         self._queue = CallQueue(f"plait-{name}")
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
         self._messages = Messages(self._own_store, rank, self._settings, self._explain)
+        self._gpus = self._make_gpus()
         self._barriers = 0
         self._calls = 0
         self._coalesced: list[Work] | None = None
         self._failure: Error | None = None  # of a call that ended the communicator
         self._is_left = False
         _groups.add(self)
+
+    def _make_gpus(self) -> Gpus:
+        return Gpus(self._own_store, self._rank, self._size, self._settings, self._note)
 
     # --- What c10d asks of a group ---
 
@@ -92,7 +104,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
+        return [torch.device("cpu"), torch.device("cuda")]
 
     @property
     def options(self) -> _core.Settings:
@@ -103,11 +115,45 @@ class ProcessGroup(dist.ProcessGroup):
         return self._store
 
     def _get_backend(self, device: torch.device) -> ProcessGroup:
-        if torch.device(device).type != "cpu":
-            raise RuntimeError(f"the backend 'plait' has no calls for tensors on {device}; its tensors are on the CPU")
+        if torch.device(device).type not in ("cpu", "cuda"):
+            raise RuntimeError(
+                f"the backend 'plait' has no calls for tensors on {device}; its tensors are in host memory or on GPUs "
+                f"of CUDA"
+            )
         return self
 
-    supports_splitting = False
+    supports_splitting = True
+
+    def eager_connect_single_device(self, device: torch.device) -> None:
+        """As init_process_group(device_id=...) asks for it: makes the communicator of that GPU at once."""
+        self.bound_device_id = torch.device(device)
+        self._gpus.calls_on(self.bound_device_id.index, "init_process_group")
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """What a rank does for a new group of other ranks: nothing."""
+
+    def split_group(
+        self,
+        ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: _core.Settings | None = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+    ) -> ProcessGroup | None:
+        """A group of some ranks of this one; None for the others. torch.distributed.split_group() calls it."""
+        if self._rank not in ranks:
+            return None
+        group = ProcessGroup(
+            dist.PrefixStore(f"split/{group_name}/", self._own_store),
+            list(ranks).index(self._rank),
+            len(ranks),
+            timeout or timedelta(seconds=self._settings.timeout_seconds),
+            name=group_name or "",
+            global_ranks=[self._global_ranks[rank] for rank in ranks],
+            settings=self._settings if opts is None else opts,
+        )
+        group.setGroupDesc(group_desc or "undefined")
+        return group
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
         warnings.warn(
@@ -127,124 +173,142 @@ class ProcessGroup(dist.ProcessGroup):
     def _start_coalescing(self, device: torch.device) -> None:
         self._coalesced = []
 
-    def _end_coalescing(self, device: torch.device) -> Work:
+    def _end_coalescing(self, device: torch.device) -> c10d.Work:
         works, self._coalesced = self._coalesced or [], None
         return WorkOfMany(works)
 
     # --- Collectives ---
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.AllreduceOptions()
         return self._reduce_all("all_reduce", tensors, opts)
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         return self._reduce_all("all_reduce_coalesced", tensors, opts or c10d.AllreduceCoalescedOptions())
 
-    def _reduce_all(self, what: str, tensors: Tensors, opts: Any) -> Work:
+    def _reduce_all(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
+        if len(tensors) == 1 and (on_gpu := self._gpu_now(tensors[0], opts)) is not None:
+            (tensor,) = tensors
+            operation = operation_of(opts.reduceOp, tensor.dtype, what)
+            return self._counted(on_gpu.run_now("all_reduce", self._calls, tensors, tensor, tensor, operation))
         operations = []
         for tensor in tensors:
             check_tensor(tensor, what, writes=True)
             operations.append(operation_of(opts.reduceOp, tensor.dtype, what))
 
-        def perform() -> None:
+        def perform(core: Any) -> None:
             for tensor, operation in zip(tensors, operations, strict=True):
-                calls.all_reduce(self._core, tensor, operation)
+                calls.all_reduce(core, tensor, operation)
 
         return self._submit(what, tensors, perform, opts)
 
-    def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
+    def reduce(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.ReduceOptions()
         (tensor,) = tensors
         check_tensor(tensor, "reduce", writes=True)
-        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._root(opts.rootRank, "reduce")
-        return self._submit("reduce", tensors, lambda: calls.reduce(self._core, tensor, operation, root), opts)
+        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._check.root(opts.rootRank, "reduce")
+        return self._submit("reduce", tensors, lambda core: calls.reduce(core, tensor, operation, root), opts)
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.BroadcastOptions()
-        root = self._root(opts.rootRank, "broadcast")
+        root = self._check.root(opts.rootRank, "broadcast")
         for tensor in tensors:
             check_tensor(tensor, "broadcast", writes=True)
 
-        def perform() -> None:
+        def perform(core: Any) -> None:
             for tensor in tensors:
-                calls.broadcast(self._core, tensor, root)
+                calls.broadcast(core, tensor, root)
 
         return self._submit("broadcast", tensors, perform, opts)
 
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         (tensor,), (parts,) = inputs, outputs
-        self._check_parts("all_gather", parts, tensor, writes=True)
-        return self._submit("all_gather", parts, lambda: calls.all_gather(self._core, parts, tensor), opts)
+        self._check.parts("all_gather", parts, tensor, writes=True)
+        return self._submit(
+            "all_gather", parts, lambda core: calls.all_gather(core, parts, tensor), opts, [tensor, *parts]
+        )
 
-    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         """`outputs[r][i]` gets the i-th tensor of rank r."""
         what = "all_gather_coalesced"
         per_input = [list(parts) for parts in zip(*outputs, strict=True)]
         if len(per_input) != len(inputs):
             raise InvalidArgument(f"{what}: {len(inputs)} tensors, and lists of {len(per_input)} for their results")
         for parts, tensor in zip(per_input, inputs, strict=True):
-            self._check_parts(what, parts, tensor, writes=True)
+            self._check.parts(what, parts, tensor, writes=True)
 
-        def perform() -> None:
+        def perform(core: Any) -> None:
             for parts, tensor in zip(per_input, inputs, strict=True):
-                calls.all_gather(self._core, parts, tensor)
+                calls.all_gather(core, parts, tensor)
 
-        return self._submit(what, [part for parts in outputs for part in parts], perform, opts)
+        filled = [part for parts in outputs for part in parts]
+        return self._submit(what, filled, perform, opts, [*inputs, *filled])
 
-    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> c10d.Work:
         return self._gather_all("all_gather_into_tensor", [output], [tensor], opts)
 
-    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> c10d.Work:
         return self._gather_all("all_gather_into_tensor_coalesced", outputs, inputs, opts)
 
-    def _gather_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+    def _gather_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
+        if len(outputs) == len(inputs) == 1:
+            (whole,), (part,) = outputs, inputs
+            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
+                return self._counted(on_gpu.run_now("all_gather", self._calls, outputs, part, whole, "sum"))
         for output, tensor in zip(outputs, inputs, strict=True):
-            self._check_whole(what, output, tensor, whole=output, part=tensor)
+            self._check.whole(what, output, tensor, whole=output, part=tensor)
 
-        def perform() -> None:
+        def perform(core: Any) -> None:
             for output, tensor in zip(outputs, inputs, strict=True):
-                calls.all_gather_into(self._core, output, tensor)
+                calls.all_gather_into(core, output, tensor)
 
-        return self._submit(what, outputs, perform, opts)
+        return self._submit(what, outputs, perform, opts, [*outputs, *inputs])
 
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> c10d.Work:
         opts = opts or dist.ReduceScatterOptions()
         (output,), (parts,) = outputs, inputs
-        self._check_parts("reduce_scatter", parts, output, writes=False)
+        self._check.parts("reduce_scatter", parts, output, writes=False)
         operation = operation_of(opts.reduceOp, output.dtype, "reduce_scatter")
-        perform = lambda: calls.reduce_scatter(self._core, output, parts, operation)  # noqa: E731
-        return self._submit("reduce_scatter", outputs, perform, opts)
+        perform = lambda core: calls.reduce_scatter(core, output, parts, operation)  # noqa: E731
+        return self._submit("reduce_scatter", outputs, perform, opts, [output, *parts])
 
-    def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+    def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> c10d.Work:
         return self._reduce_scatter_all("reduce_scatter_tensor", [output], [tensor], opts)
 
-    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> c10d.Work:
         return self._reduce_scatter_all("reduce_scatter_tensor_coalesced", outputs, inputs, opts)
 
-    def _reduce_scatter_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+    def _reduce_scatter_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
         opts = opts or dist.ReduceScatterOptions()
+        if len(outputs) == len(inputs) == 1:
+            (part,), (whole,) = outputs, inputs
+            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
+                operation = operation_of(opts.reduceOp, part.dtype, what)
+                return self._counted(on_gpu.run_now("reduce_scatter", self._calls, outputs, whole, part, operation))
         operations = []
         for output, tensor in zip(outputs, inputs, strict=True):
-            self._check_whole(what, output, tensor, whole=tensor, part=output)
+            self._check.whole(what, output, tensor, whole=tensor, part=output)
             operations.append(operation_of(opts.reduceOp, output.dtype, what))
 
-        def perform() -> None:
+        def perform(core: Any) -> None:
             for output, tensor, operation in zip(outputs, inputs, operations, strict=True):
-                calls.reduce_scatter_from(self._core, output, tensor, operation)
+                calls.reduce_scatter_from(core, output, tensor, operation)
 
-        return self._submit(what, outputs, perform, opts)
+        return self._submit(what, outputs, perform, opts, [*outputs, *inputs])
 
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.GatherOptions()
-        (tensor,), root = inputs, self._root(opts.rootRank, "gather")
-        parts = self._parts_of_root("gather", outputs, tensor, root, writes=True)
-        return self._submit("gather", parts, lambda: calls.gather(self._core, parts, tensor, root), opts)
+        (tensor,), root = inputs, self._check.root(opts.rootRank, "gather")
+        parts = self._check.parts_of_root("gather", outputs, tensor, root, writes=True)
+        perform = lambda core: calls.gather(core, parts, tensor, root)  # noqa: E731
+        return self._submit("gather", parts, perform, opts, [tensor, *parts])
 
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> c10d.Work:
         opts = opts or dist.ScatterOptions()
-        (output,), root = outputs, self._root(opts.rootRank, "scatter")
-        parts = self._parts_of_root("scatter", inputs, output, root, writes=False)
-        return self._submit("scatter", outputs, lambda: calls.scatter(self._core, output, parts, root), opts)
+        (output,), root = outputs, self._check.root(opts.rootRank, "scatter")
+        parts = self._check.parts_of_root("scatter", inputs, output, root, writes=False)
+        perform = lambda core: calls.scatter(core, output, parts, root)  # noqa: E731
+        return self._submit("scatter", outputs, perform, opts, [output, *parts])
 
     def alltoall_base(
         self,
@@ -253,7 +317,7 @@ class ProcessGroup(dist.ProcessGroup):
         output_splits: Sequence[int],
         input_splits: Sequence[int],
         opts: Any = None,
-    ) -> Work:
+    ) -> c10d.Work:
         what = "all_to_all_single"
         check_tensor(output, what, writes=True)
         check_tensor(tensor, what)
@@ -264,23 +328,29 @@ class ProcessGroup(dist.ProcessGroup):
                     f"{what}: an input of {tensor.numel()} elements and an output of {output.numel()}; without sizes "
                     f"of parts they must be equal, and {self._size} ranks must divide them"
                 )
-            perform = lambda: calls.all_to_all_single(self._core, output, tensor)  # noqa: E731
+            perform = lambda core: calls.all_to_all_single(core, output, tensor)  # noqa: E731
         else:
-            output_rows = self._rows(what, "output", output, output_splits)
-            input_rows = self._rows(what, "input", tensor, input_splits)
-            perform = lambda: calls.all_to_all_by_splits(self._core, output, tensor, output_rows, input_rows)  # noqa: E731
-        return self._submit(what, [output], perform, opts)
+            output_rows = self._check.rows(what, "output", output, output_splits)
+            input_rows = self._check.rows(what, "input", tensor, input_splits)
+            perform = lambda core: calls.all_to_all_by_splits(core, output, tensor, output_rows, input_rows)  # noqa: E731
+        return self._submit(what, [output], perform, opts, [output, tensor])
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> c10d.Work:
         for name, tensors in (("output", outputs), ("input", inputs)):
             if len(tensors) != self._size:
                 raise InvalidArgument(f"all_to_all: {len(tensors)} {name} tensors, but {self._size} ranks")
             for tensor in tensors:
                 check_tensor(tensor, "all_to_all", writes=name == "output")
-        return self._submit("all_to_all", outputs, lambda: calls.all_to_all(self._core, outputs, inputs), opts)
+        perform = lambda core: calls.all_to_all(core, outputs, inputs)  # noqa: E731
+        return self._submit("all_to_all", outputs, perform, opts, [*outputs, *inputs])
 
-    def barrier(self, opts: Any = None) -> Work:
-        return self._submit("barrier", [], self._core.barrier, opts)
+    def barrier(self, opts: Any = None) -> c10d.Work:
+        """Done when all ranks have called it, and this one's GPUs are done with earlier collectives of the group."""
+        return self._submit("barrier", [], self._barrier, opts)
+
+    def _barrier(self, core: _core.Communicator) -> None:
+        self._gpus.finish()
+        core.barrier()
 
     def monitored_barrier(self, timeout: timedelta | None = None) -> None:
         """A barrier that names the ranks that did not come; plait.torch.monitored_barrier() calls it."""
@@ -299,16 +369,17 @@ class ProcessGroup(dist.ProcessGroup):
             self._own_store.delete_key(f"barrier/{self._barriers - 1}/{self._rank}")
         self._barriers += 1
 
-    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+    def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> c10d.Work:
         """gather() into one tensor of the root, which has the tensors one after the other."""
         opts = opts or dist.GatherOptions()
-        root = self._root(opts.rootRank, "gather_single")
+        root = self._check.root(opts.rootRank, "gather_single")
         if self._rank == root:
-            self._check_whole("gather_single", output, tensor, whole=output, part=tensor)
+            self._check.whole("gather_single", output, tensor, whole=output, part=tensor)
         else:
             check_tensor(tensor, "gather_single")
-        perform = lambda: calls.gather_into(self._core, output, tensor, root)  # noqa: E731
-        return self._submit("gather_single", [output], perform, opts)
+        perform = lambda core: calls.gather_into(core, output, tensor, root)  # noqa: E731
+        tensors = [tensor, output] if self._rank == root else [tensor]
+        return self._submit("gather_single", [output], perform, opts, tensors)
 
     # What some of these are called from PyTorch 2.14 on.
     all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
@@ -319,39 +390,59 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- Messages ---
 
-    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
         (tensor,) = tensors
         check_tensor(tensor, "send")
-        return self._counted(self._messages.send(tensor, self._other(peer, "send"), tag))
+        peer = self._check.peer(peer, "send")
+        if tensor.is_cuda:
+            return self._counted(self._gpus.messages.send(tensor, peer))
+        return self._counted(self._messages.send(tensor, peer, tag))
 
-    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
         (tensor,) = tensors
         check_tensor(tensor, "recv", writes=True)
-        return self._counted(self._messages.receive(tensor, self._other(peer, "recv"), tag))
+        peer = self._check.peer(peer, "recv")
+        if tensor.is_cuda:
+            return self._counted(self._gpus.messages.receive(tensor, peer))
+        return self._counted(self._messages.receive(tensor, peer, tag))
 
-    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> c10d.Work:
         raise InvalidArgument("recv: the backend 'plait' receives from a rank that is named; pass src=")
 
     # --- The end ---
 
     def shutdown(self) -> None:
-        """Leaves, when all calls that were made are done. Part of destroy_process_group()."""
+        """Leaves, when all calls that were made are done. Part of destroy_process_group().
+
+        Raises what has gone wrong on a GPU and was raised by no call yet.
+        """
         if not self._is_left:
-            self._leave(self._settings.timeout_seconds, f"rank {self._rank} destroyed the process group")
+            unseen = self._leave(self._settings.timeout_seconds, f"rank {self._rank} destroyed the process group")
+            if unseen is not None:
+                raise unseen
 
     def abort(self) -> None:
         """Ends the calls of all ranks, those under way and later ones, with PeerFailed."""
-        self._communicator.abort(f"rank {self._rank} aborted the process group")
-        self._messages.close(f"rank {self._rank} aborted the process group", 0)
+        reason = f"rank {self._rank} aborted the process group"
+        self._abort_collectives(reason)
+        self._messages.close(reason, 0)
+        self._gpus.messages.close(reason, 0)
+
+    def _abort_collectives(self, reason: str) -> None:
+        self._communicator.abort(reason)
+        self._gpus.abort(reason)
 
     def _end_at_exit(self, words: str, is_failure: bool) -> None:
         reason = f"rank {self._rank}: {words}"
         if is_failure:
             self._failure = self._failure or Error(reason)
-            self._communicator.abort(reason)
-        self._leave(_SECONDS_AT_EXIT, reason)
+            self._abort_collectives(reason)
+        unseen = self._leave(_SECONDS_AT_EXIT, reason)
+        if unseen is not None:
+            warnings.warn(f"process group 'plait': {unseen}", stacklevel=2)
 
-    def _leave(self, seconds: float, reason: str) -> None:
+    def _leave(self, seconds: float, reason: str) -> Error | None:
+        """Gives a failure of a GPU that no call has raised."""
         self._is_left = True
         _groups.discard(self)
         if not self._queue.close(seconds):
@@ -359,28 +450,71 @@ class ProcessGroup(dist.ProcessGroup):
             self._communicator.abort(reason)
             self._queue.close(_SECONDS_AT_EXIT)
         self._messages.close(reason, _SECONDS_AT_EXIT)
+        was_known = self._failure is not None
+        self._gpus.close(reason, seconds, _SECONDS_AT_EXIT)
+        unseen = None if was_known else self._failure
         try:
             self._communicator.close()
         except Error as error:
             if self._failure is None:
                 warnings.warn(f"process group 'plait': {self._explain(error)}", stacklevel=3)
+        return unseen
 
     # --- What the methods above have in common ---
 
-    def _submit(self, what: str, result: Tensors, function: Callable[[], None], opts: Any) -> Work:
+    def _submit(
+        self, what: str, result: Tensors, function: Callable[[Any], None], opts: Any, tensors: Tensors | None = None
+    ) -> c10d.Work:
+        """Has function(communicator) performed. `tensors`: all that it reads and writes; without, those of `result`."""
+        tensors = result if tensors is None else tensors
+        gpu = place_of(tensors, what) if tensors else HOST
+        is_awaited = opts is not None and not opts.asyncOp
+        if gpu != HOST:
+            return self._counted(self._enqueue(gpu, what, result, function, tensors, is_awaited))
         work = Work(f"{what}, call {self._calls} of the process group", result)
 
         def perform() -> None:
             try:
-                function()
+                function(self._core)
             except Error as error:
-                self._failure = self._explain(error)
-                raise self._failure from None
+                raise self._note(error) from None
 
-        self._queue.add(perform, work, is_awaited=opts is not None and not opts.asyncOp)
+        self._queue.add(perform, work, is_awaited=is_awaited)
         return self._counted(work)
 
-    def _counted(self, work: Work) -> Work:
+    def _enqueue(
+        self, gpu: int, what: str, result: Tensors, function: Callable[[Any], None], tensors: Tensors, is_awaited: bool
+    ) -> c10d.Work:
+        if self._failure is not None:
+            raise self._failure
+        on_gpu = self._gpus.calls_on(gpu, what)
+        if is_awaited:
+            return on_gpu.perform_now(what, self._calls, result, function)
+        copies = len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
+        return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
+
+    def _gpu_now(self, tensor: torch.Tensor, opts: Any) -> DeviceCalls | None:
+        """Where a call goes at once: its program waits for it, and the tensor is on a GPU and goes as it is."""
+        if not tensor.is_cuda or opts is None or opts.asyncOp or self._failure is not None or not lies_as_is(tensor):
+            return None
+        return self._gpus.calls.get(tensor.get_device())
+
+    def _gpu_now_by_rows(self, whole: torch.Tensor, part: torch.Tensor, opts: Any) -> DeviceCalls | None:
+        """The same of a call with a row of all ranks and that of one."""
+        on_gpu = self._gpu_now(part, opts)
+        if on_gpu is None or not lies_as_is(whole) or whole.get_device() != part.get_device():
+            return None
+        is_right = whole.numel() == part.numel() * self._size and whole.dtype == part.dtype
+        return on_gpu if is_right and whole.dim() == part.dim() == 1 else None
+
+    def _note(self, error: Error) -> Error:
+        """The explained error, which is kept where it ends the group."""
+        explained = self._explain(error)
+        if not isinstance(error, InvalidArgument):
+            self._failure = self._failure or explained
+        return explained
+
+    def _counted(self, work: c10d.Work) -> c10d.Work:
         self._calls += 1
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -390,84 +524,14 @@ class ProcessGroup(dist.ProcessGroup):
         """The error with what its ranks are in the whole job."""
         return type(error)(f"{error}{self._where}") if self._where else error
 
-    def _root(self, root: int, what: str) -> int:
-        if not 0 <= root < self._size:
-            raise InvalidArgument(f"{what}: rank {root} is none of the group's, which has {self._size}")
-        return root
-
-    def _other(self, peer: int, what: str) -> int:
-        if self._root(peer, what) == self._rank:
-            raise InvalidArgument(f"{what}: rank {peer} is this rank itself; messages go between two ranks")
-        return peer
-
-    def _check_parts(self, what: str, parts: Tensors, one: torch.Tensor, *, writes: bool) -> None:
-        """A list with a tensor for each rank, and this rank's own tensor, which is given or filled."""
-        if len(parts) != self._size:
-            raise InvalidArgument(f"{what}: a list of {len(parts)} tensors, but {self._size} ranks")
-        for part in parts:
-            check_tensor(part, what, writes=writes)
-        check_tensor(one, what, writes=not writes)
-        check_alike(one, parts, what)
-        own = parts[self._rank]
-        if own.numel() != one.numel():
-            raise InvalidArgument(
-                f"{what}: this rank's tensor has {one.numel()} elements, and its place in the list {own.numel()}"
-            )
-
-    def _parts_of_root(
-        self, what: str, lists: Sequence[Tensors], one: torch.Tensor, root: int, *, writes: bool
-    ) -> Tensors:
-        if self._rank != root:
-            check_tensor(one, what, writes=not writes)
-            return []
-        (parts,) = lists
-        self._check_parts(what, parts, one, writes=writes)
-        if any(part.numel() != one.numel() for part in parts):
-            sizes = ", ".join(str(part.numel()) for part in parts)
-            raise InvalidArgument(f"{what}: tensors of {sizes} elements; all must have one size")
-        return parts
-
-    def _check_whole(
-        self, what: str, output: torch.Tensor, tensor: torch.Tensor, *, whole: torch.Tensor, part: torch.Tensor
-    ) -> None:
-        check_tensor(output, what, writes=True)
-        check_tensor(tensor, what)
-        check_alike(output, [tensor], what)
-        if whole.numel() != part.numel() * self._size:
-            raise InvalidArgument(
-                f"{what}: an input of {tensor.numel()} elements and an output of {output.numel()}; over {self._size} "
-                f"ranks one must be {self._size} times the other"
-            )
-
-    def _rows(self, what: str, name: str, tensor: torch.Tensor, splits: Sequence[int]) -> list[int]:
-        """How many rows of the tensor each rank's part has."""
-        if tensor.dim() == 0:
-            raise InvalidArgument(f"{what}: the {name} is a scalar, which has no first axis to divide")
-        rows = tensor.size(0)
-        if not splits:
-            if rows % self._size:
-                raise InvalidArgument(f"{what}: {self._size} ranks do not divide the {rows} rows of the {name}")
-            return [rows // self._size] * self._size
-        if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
-            raise InvalidArgument(
-                f"{what}: the {name} has {rows} rows, and its parts {list(splits)}; {self._size} parts must have "
-                f"them all"
-            )
-        return list(splits)
-
 
 def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:
     """The settings of a group: those given, or those of the environment, with the time-out of torch.distributed."""
     if settings is not None and not isinstance(settings, _core.Settings):
         raise InvalidArgument(f"pg_options: a {type(settings).__name__} is none; pass plait.Settings(...), or nothing")
-    made = _core.Settings.from_environment() if settings is None else _copy_of(settings)
+    made = _core.Settings.from_environment() if settings is None else copy.deepcopy(settings)
     made.timeout_seconds = made.bootstrap_timeout_seconds = min(timeout.total_seconds(), _MOST_SECONDS)
     return made
-
-
-def _copy_of(settings: _core.Settings) -> _core.Settings:
-    fields = (name for name, value in vars(_core.Settings).items() if isinstance(value, property))
-    return _core.Settings(**{name: getattr(settings, name) for name in fields})
 
 
 def _words_for(name: str, global_ranks: Sequence[int]) -> str:

@@ -21,18 +21,46 @@ def meet(store: Store, rank: int, size: int, settings: _core.Settings) -> tuple[
 
     Nothing of it stays in the store, so that a group can be made again with the same one.
     """
+    id = _share_id(store, _ID, rank, size, settings, "rank 0 of the process group did not come")
+    communicator = Communicator(id, rank, size, settings)
+    _forget_id(store, _ID, communicator)
+    return communicator, str(id)
+
+
+def meet_on_gpus(store: Store, rank: int, size: int, settings: _core.Settings, gpu: int, number: int) -> Communicator:
+    """Makes a communicator of the same ranks on GPUs; this rank's is `gpu`.
+
+    `number` tells those of a group apart: 0, 1, 2, … on every rank.
+    """
+    name = f"gpu/id/{number}"
+    try:
+        id = _share_id(store, name, rank, size, settings, "rank 0 of the process group made no such call")
+        communicator = Communicator(id, rank, size, settings, device=gpu)
+    except Timeout as error:
+        raise Timeout(
+            f"all ranks meet at the first call with a tensor on a GPU: {error}; in a call all ranks pass tensors on "
+            f"GPUs, or all in host memory"
+        ) from None
+    _forget_id(store, name, communicator)
+    return communicator
+
+
+def _share_id(store: Store, name: str, rank: int, size: int, settings: _core.Settings, what: str) -> _core.UniqueId:
+    """The id that rank 0 makes. `what`: the words of the error if it does not come."""
     if rank == 0:
         id = _core.create_unique_id()
         if size > 1:
-            store.set(_ID, str(id))
-    else:
-        await_key(store, _ID, settings.bootstrap_timeout_seconds, "rank 0 of the process group did not come")
-        id = _core.UniqueId.parse(store.get(_ID).decode())
-    communicator = Communicator(id, rank, size, settings)
-    if rank == 0 and size > 1:
-        store.delete_key(_ID)
+            store.set(name, str(id))
+        return id
+    await_key(store, name, settings.bootstrap_timeout_seconds, what)
+    return _core.UniqueId.parse(store.get(name).decode())
+
+
+def _forget_id(store: Store, name: str, communicator: Communicator) -> None:
+    """Takes the id out of the store again; returns when it is gone for all ranks."""
+    if communicator.rank == 0 and communicator.size > 1:
+        store.delete_key(name)
     communicator.barrier()
-    return communicator, str(id)
 
 
 def await_key(store: Store, key: str, seconds: float, what: str, is_over: Callable[[], bool] = lambda: False) -> None:

@@ -1,10 +1,10 @@
-"""Tensors as Plait takes them: rows of elements in host memory, without gaps, in C's order."""
+"""Tensors as Plait takes them: rows of elements in host memory or on a GPU, without gaps, in C's order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy
 import torch
 
 from ..errors import InvalidArgument
@@ -31,17 +31,23 @@ TYPE_NAMES = {
 }
 
 # numpy has none of these, so that integers of their size carry them.
-CARRIERS = {torch.bfloat16: torch.uint16, torch.float8_e4m3fn: torch.uint8, torch.float8_e5m2: torch.uint8}
+BYTE_FLOATS = {torch.float8_e4m3fn: torch.uint8, torch.float8_e5m2: torch.uint8}
+CARRIERS = {torch.bfloat16: torch.uint16, **BYTE_FLOATS}
+
+# Those that GPUs' calls are told by the tensor itself.
+_OWN_TYPES = TYPE_NAMES.keys() - BYTE_FLOATS.keys()
 
 _SHARES_ELEMENTS = 1  # what torch._debug_has_internal_overlap() says of an expanded tensor
+
+HOST = -1  # in the place of a GPU's number, as Tensor.get_device() has it
 
 
 def check_tensor(tensor: torch.Tensor, what: str, *, writes: bool = False) -> None:
     """Refuses a tensor whose memory Plait cannot use. `what`: the call and the argument, for the error."""
-    if tensor.device.type != "cpu":
+    if not (tensor.is_cuda or tensor.is_cpu):
         raise InvalidArgument(
-            f"{what}: the tensor is on {tensor.device}, and the backend 'plait' takes tensors in host memory; pass "
-            f"tensor.cpu(), or make a group for GPUs beside this one: torch.distributed.new_group(backend='nccl')"
+            f"{what}: the tensor is on {tensor.device}, and the backend 'plait' takes tensors in host memory and on "
+            f"GPUs of CUDA; pass tensor.cpu() or tensor.cuda()"
         )
     if tensor.layout != torch.strided:
         raise InvalidArgument(f"{what}: the tensor is {tensor.layout}; pass a dense one, such as tensor.to_dense()")
@@ -61,19 +67,43 @@ def check_alike(first: torch.Tensor, others: Sequence[torch.Tensor], what: str) 
             raise InvalidArgument(f"{what}: tensors of {first.dtype} and of {tensor.dtype}; they must have one type")
 
 
-def row_of(tensor: torch.Tensor) -> tuple[numpy.ndarray, str]:
+def place_of(tensors: Sequence[torch.Tensor], what: str) -> int:
+    """The GPU on which the tensors are, by CUDA's number, or HOST. Refuses tensors that are not all on one device."""
+    place = tensors[0].get_device()
+    for tensor in tensors:
+        if tensor.get_device() != place:
+            raise InvalidArgument(
+                f"{what}: tensors on {tensors[0].device} and on {tensor.device}; a call takes tensors of one device: "
+                f"move them there by tensor.to(...)"
+            )
+    return place
+
+
+def lies_as_is(tensor: torch.Tensor) -> bool:
+    """Whether a call on a GPU takes the tensor itself: no gaps, in C's order, and elements are what memory says."""
+    if tensor.dtype not in _OWN_TYPES or tensor.requires_grad or tensor.layout is not torch.strided:
+        return False
+    return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+
+
+def row_of(tensor: torch.Tensor) -> tuple[Any, str]:
     """The elements of a tensor without gaps, in a row that shares its memory, and what Plait calls their type.
 
-    A type that Plait does not know becomes bytes, which move as they are.
+    The row is an array of numpy, or a tensor on a GPU. A type that Plait does not know becomes bytes, which move as
+    they are.
     """
     flat = tensor.as_strided(
         (tensor.numel(),), (1,)
     )  # view() is no help: where there is one element, strides may be any
     name = TYPE_NAMES.get(tensor.dtype)
-    if name is None:
-        return flat.view(torch.uint8).numpy(), "uint8"
-    carrier = CARRIERS.get(tensor.dtype)
-    return (flat if carrier is None else flat.view(carrier)).numpy(), name
+    carrier = torch.uint8 if name is None else CARRIERS.get(tensor.dtype)
+    row = flat if carrier is None else flat.view(carrier)
+    return (row if tensor.is_cuda else row.numpy()), name or "uint8"
+
+
+def bytes_of_row(row: Any) -> Any:
+    """The same memory as a row of bytes."""
+    return row.view(torch.uint8 if isinstance(row, torch.Tensor) else "uint8")
 
 
 class Staged:
@@ -83,7 +113,7 @@ class Staged:
         self._given = tensor.detach()
         self.tensor = self._given
         if not self._given.is_contiguous() or self._given.is_conj() or self._given.is_neg():
-            self.tensor = torch.empty(self._given.shape, dtype=self._given.dtype)
+            self.tensor = self._given.new_empty(self._given.shape)
             if load:
                 self.tensor.copy_(self._given)
 
@@ -103,7 +133,7 @@ class Joined:
         if not self._is_copy:
             self.tensor = self._given[0].as_strided((elements,), (1,))
             return
-        self.tensor = torch.empty(elements, dtype=self._given[0].dtype)
+        self.tensor = self._given[0].new_empty(elements)
         if load:
             for part, tensor in zip(self.parts(), self._given, strict=True):
                 part.copy_(tensor)

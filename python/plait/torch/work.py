@@ -125,6 +125,10 @@ class WorkOfMany(Work):
             work.wait(timeout)
         return True
 
+    def synchronize(self) -> None:
+        for work in self._works:
+            work.synchronize()
+
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
 
@@ -135,6 +139,9 @@ class WorkOfMany(Work):
         return next(filter(None, (work.exception() for work in self._works)), None)
 
     def get_future(self) -> torch.futures.Future:
+        streams = {getattr(work, "handle", None) for work in self._works}
+        if len(streams) == 1 and None not in streams:  # all on one of a GPU
+            return self._works[-1].future_of(self._result)
         all_done = torch.futures.collect_all([work.get_future() for work in self._works])
         return all_done.then(lambda futures: [tensor for each in futures.value() for tensor in each.value()])
 

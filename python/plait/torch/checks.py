@@ -1,0 +1,84 @@
+"""What ranks and tensors a call may have: everything that can be refused before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..errors import InvalidArgument
+from .tensors import check_alike, check_tensor
+
+Tensors = Sequence[torch.Tensor]
+
+
+class Checks:
+    """Those of one rank of a group. All raise InvalidArgument, and `what` is the call in their words."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self._rank, self._size = rank, size
+
+    def root(self, root: int, what: str) -> int:
+        if not 0 <= root < self._size:
+            raise InvalidArgument(f"{what}: rank {root} is none of the group's, which has {self._size}")
+        return root
+
+    def peer(self, peer: int, what: str) -> int:
+        if self.root(peer, what) == self._rank:
+            raise InvalidArgument(f"{what}: rank {peer} is this rank itself; messages go between two ranks")
+        return peer
+
+    def parts(self, what: str, parts: Tensors, one: torch.Tensor, *, writes: bool) -> None:
+        """A list with a tensor for each rank, and this rank's own tensor, which is given or filled."""
+        if len(parts) != self._size:
+            raise InvalidArgument(f"{what}: a list of {len(parts)} tensors, but {self._size} ranks")
+        for part in parts:
+            check_tensor(part, what, writes=writes)
+        check_tensor(one, what, writes=not writes)
+        check_alike(one, parts, what)
+        own = parts[self._rank]
+        if own.numel() != one.numel():
+            raise InvalidArgument(
+                f"{what}: this rank's tensor has {one.numel()} elements, and its place in the list {own.numel()}"
+            )
+
+    def parts_of_root(
+        self, what: str, lists: Sequence[Tensors], one: torch.Tensor, root: int, *, writes: bool
+    ) -> Tensors:
+        if self._rank != root:
+            check_tensor(one, what, writes=not writes)
+            return []
+        (parts,) = lists
+        self.parts(what, parts, one, writes=writes)
+        if any(part.numel() != one.numel() for part in parts):
+            sizes = ", ".join(str(part.numel()) for part in parts)
+            raise InvalidArgument(f"{what}: tensors of {sizes} elements; all must have one size")
+        return parts
+
+    def whole(
+        self, what: str, output: torch.Tensor, tensor: torch.Tensor, *, whole: torch.Tensor, part: torch.Tensor
+    ) -> None:
+        check_tensor(output, what, writes=True)
+        check_tensor(tensor, what)
+        check_alike(output, [tensor], what)
+        if whole.numel() != part.numel() * self._size:
+            raise InvalidArgument(
+                f"{what}: an input of {tensor.numel()} elements and an output of {output.numel()}; over {self._size} "
+                f"ranks one must be {self._size} times the other"
+            )
+
+    def rows(self, what: str, name: str, tensor: torch.Tensor, splits: Sequence[int]) -> list[int]:
+        """How many rows of the tensor each rank's part has."""
+        if tensor.dim() == 0:
+            raise InvalidArgument(f"{what}: the {name} is a scalar, which has no first axis to divide")
+        rows = tensor.size(0)
+        if not splits:
+            if rows % self._size:
+                raise InvalidArgument(f"{what}: {self._size} ranks do not divide the {rows} rows of the {name}")
+            return [rows // self._size] * self._size
+        if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
+            raise InvalidArgument(
+                f"{what}: the {name} has {rows} rows, and its parts {list(splits)}; {self._size} parts must have "
+                f"them all"
+            )
+        return list(splits)

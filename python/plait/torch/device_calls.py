@@ -1,0 +1,211 @@
+"""The collectives of a process group on one GPU: which stream a call goes on, and what waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..communicator import Communicator
+from ..errors import Error, InvalidArgument
+from .device_work import DeviceWork
+
+Explain = Callable[[Error], Error]  # also keeps it, for the group
+
+_SECONDS_TO_END = 5.0
+
+
+class TorchStreams:
+    """CUDA's streams as torch has them. Tests put others in its place."""
+
+    Stream, Event, stream, current_stream = (
+        torch.cuda.Stream,
+        torch.cuda.Event,
+        torch.cuda.stream,
+        torch.cuda.current_stream,
+    )
+    is_current_stream_capturing = torch.cuda.is_current_stream_capturing
+
+    # The cudaStream_t of the current stream: an object for it would take longer than the rest of a call.
+    if hasattr(torch._C, "_cuda_getCurrentRawStream"):
+        current_handle = staticmethod(torch._C._cuda_getCurrentRawStream)
+    else:
+        current_handle = staticmethod(lambda device: torch.cuda.current_stream(device).cuda_stream)
+
+    @staticmethod
+    def new_future(device: torch.device) -> torch.futures.Future:
+        return torch.futures.Future(devices=[device])
+
+    @staticmethod
+    def stream_of(handle: int, device: torch.device) -> torch.cuda.Stream:
+        if handle == 0:  # which torch takes for "make one"
+            return torch.cuda.default_stream(device)
+        return torch.cuda.ExternalStream(handle, device=device)
+
+
+class DeviceCalls:
+    """One rank's calls on one GPU.
+
+    A call that its program waits for at once goes on torch's current stream. All others go on a stream of their own,
+    `stream`: it waits for the current one by an event, and Work.wait() has the current one wait for it. So the host
+    waits for nothing. Functions of calls.py take this in the place of a communicator.
+    """
+
+    def __init__(
+        self, communicator: Communicator, device: torch.device, explain: Explain, cuda: Any = TorchStreams
+    ) -> None:
+        self.communicator, self.device = communicator, device
+        self.rank = communicator.rank
+        self.stream = cuda.Stream(device)
+        self.cuda = cuda
+        self._core, self._explain = communicator._core, explain
+        self._current_handle, self._number = cuda.current_handle, device.index
+        self._own_handle = self.stream.cuda_stream
+        self._handle = self._own_handle  # of the call that is being made
+        self._before = cuda.Event()  # may be recorded anew as soon as the stream was told to wait for it
+        self._lock = threading.Lock()  # DDP makes calls in threads of autograd, too
+
+    # --- As a communicator, for calls.py ---
+
+    def run(self, collective: str, array: Any, out: Any, dtype: Any, operation: Any, root: int) -> None:
+        self._core.run(collective, array, out, dtype, operation, root, self._handle)
+
+    def exchange(self, sends: Sequence[Any], receives: Sequence[Any], dtype: Any) -> None:
+        self._core.exchange(sends, receives, dtype, self._handle)
+
+    # --- Calls ---
+
+    def stream_of(self, handle: int) -> Any:
+        """torch's stream of a cudaStream_t."""
+        return self.stream if handle == self._own_handle else self.cuda.stream_of(handle, self.device)
+
+    def run_now(
+        self,
+        collective: str,
+        number: int,
+        result: Sequence[torch.Tensor],
+        given: torch.Tensor,
+        out: torch.Tensor,
+        operation: Any,
+    ) -> DeviceWork:
+        """perform_now() of a collective without a root on tensors that lie as it wants them: the usual call, sooner."""
+        with self._lock:
+            handle = self._current_handle(self._number)
+            try:
+                self._core.run(collective, given, out, None, operation, 0, handle)
+            except Error as error:
+                raise self._explain(error) from None
+        return DeviceWork(self, collective, number, result, handle)
+
+    def perform_now(
+        self, what: str, number: int, result: Sequence[torch.Tensor], function: Callable[[DeviceCalls], None]
+    ) -> DeviceWork:
+        """Puts a call on the current stream, in whose order its program goes on."""
+        with self._lock:
+            handle = self._handle = self._current_handle(self._number)
+            self._call(function)
+        return DeviceWork(self, what, number, result, handle)
+
+    def perform_aside(
+        self,
+        what: str,
+        number: int,
+        result: Sequence[torch.Tensor],
+        function: Callable[[DeviceCalls], None],
+        tensors: Sequence[torch.Tensor],
+        *,
+        copies: bool,
+    ) -> DeviceWork:
+        """Puts a call on the group's own stream, behind what the current one has now.
+
+        `tensors`: all that it reads and writes. `copies`: the function has torch copy, or allocate.
+        """
+        with self._lock:
+            self._before.record(self.cuda.current_stream(self.device))
+            self.stream.wait_event(self._before)
+            end = self._perform_on_own_stream(function, copies)
+        return DeviceWork(self, what, number, result, self._own_handle, end, tensors)
+
+    def perform_behind(
+        self,
+        what: str,
+        number: int,
+        result: Sequence[torch.Tensor],
+        function: Callable[[DeviceCalls], None],
+        *,
+        copies: bool,
+    ) -> DeviceWork:
+        """The same behind what the group's own stream was told to wait for."""
+        with self._lock:
+            end = self._perform_on_own_stream(function, copies)
+        return DeviceWork(self, what, number, result, self._own_handle, end, result)
+
+    def _perform_on_own_stream(self, function: Callable[[DeviceCalls], None], copies: bool) -> Any:
+        """Gives the event behind the call."""
+        self._handle = self._own_handle
+        if copies:
+            with self.cuda.stream(self.stream):
+                self._call(function)
+        else:
+            self._call(function)
+        end = self.cuda.Event()
+        end.record(self.stream)
+        return end
+
+    def _call(self, function: Callable[[DeviceCalls], None]) -> None:
+        try:
+            function(self)
+        except Error as error:
+            raise self._explain(error) from None
+
+    # --- Failures and the end ---
+
+    def check(self) -> None:
+        """Raises what ended the communicator, as far as this rank knows by now; waits for nothing."""
+        try:
+            self._core.check()
+        except Error as error:
+            raise self._explain(error) from None
+
+    def finish(self) -> None:
+        """Returns when the GPU is done with all calls; raises what ended the communicator."""
+        try:
+            with self._lock:
+                self._core.finish()
+        except Error as error:
+            raise self._explain(error) from None
+
+    def close(self, reason: str, seconds: float) -> None:
+        """Leaves when the GPU is done; after so many seconds it ends what is under way, with `reason` for all ranks."""
+        is_done = threading.Event()
+
+        def await_gpu() -> None:
+            try:
+                self.finish()
+            except Error:  # which the communicator keeps
+                pass
+            finally:
+                is_done.set()
+
+        try:
+            threading.Thread(target=await_gpu, name="plait-gpu-end", daemon=True).start()
+        except RuntimeError:  # the interpreter is about to end, and starts no more threads
+            await_gpu()
+        if not is_done.wait(seconds):
+            self.communicator.abort(reason)
+            is_done.wait(_SECONDS_TO_END)
+        try:
+            self.communicator.close()
+        except Error as error:
+            self._explain(error)
+
+
+def check_not_capturing(what: str, cuda: Any = TorchStreams) -> None:
+    """Refuses to begin in a capture what has to be there before it."""
+    if cuda.is_current_stream_capturing():
+        raise InvalidArgument(
+            f"{what}: the first call of a process group on a GPU makes its communicator, which a CUDA graph cannot "
+            f"capture; make a call like it once before the capture"
+        )
