@@ -156,8 +156,8 @@ void bind_settings_class(nb::module_& module) {
            })
       .def_static(
           "from_environment", [](const nb::kwargs& fields) { return changed(Settings::from_environment(), fields); },
-          "The defaults, changed by the PLAIT_* variables of this process, and these by the arguments. Raises "
-          "InvalidInput and InvalidArgument.")
+          "The defaults, changed by the PLAIT_* variables of this process, and these by the arguments, which are those "
+          "of Settings. Raises InvalidInput and InvalidArgument.")
       .def("__repr__", &repr);
   for (const Field& field : kFields) {
     settings.def_prop_rw(

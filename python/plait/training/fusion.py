@@ -47,7 +47,11 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Message:
-    """A call: packed, reduced and unpacked, in this order, from `begin_seconds` on."""
+    """A call: packed, reduced and unpacked, in this order, from `begin_seconds` on.
+
+    bytes: of all of it. gradients: how many it is made of.
+    pack_seconds, all_reduce_seconds, unpack_seconds: what its three parts take.
+    """
 
     bytes: int
     gradients: int
@@ -58,6 +62,7 @@ class Message:
 
     @property
     def end_seconds(self) -> float:
+        """When the last part is done."""
         return self.begin_seconds + self.pack_seconds + self.all_reduce_seconds + self.unpack_seconds
 
 
