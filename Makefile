@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -179,6 +179,12 @@ format:  ## rewrite the C++ and Python files in the tree's format
 tidy: build  ## run clang-tidy over src/ (slow; not part of lint)
 	$(PREPARE) tidy
 	@$(VENV)/bin/clang-tidy -p build/release --quiet $(filter src/%.cpp,$(CPP_FILES))
+
+# What a docstring, a comment or a page names and there is not is an error, and so is a public name of which nothing is said.
+reference: build  ## make the reference of every public name, a site in build/reference: open its index.html
+	$(PREPARE) reference
+	@$(VENV)/bin/python -m sphinx -q -W --keep-going -c tools/reference docs/reference build/reference
+	@echo 'build/reference/index.html'
 
 clean:  ## remove what was built
 	rm -rf build python/plait/*.so

@@ -53,6 +53,7 @@
 
 #include <stddef.h>
 
+// The version of this header. plaitGetVersion has that of the library.
 #define PLAIT_MAJOR 0
 #define PLAIT_MINOR 1
 #define PLAIT_PATCH 0
@@ -87,6 +88,7 @@ typedef struct plaitComm* plaitComm_t;
 // A plan: who moves which data where in a collective, proved right. See plaitRunPlan.
 typedef struct plaitPlan* plaitPlan_t;
 
+// What functions return.
 typedef enum {
   plaitSuccess = 0,
   plaitUnhandledCudaError = 1,  // CUDA refused something
@@ -101,6 +103,7 @@ typedef enum {
   plaitNumResults = 9
 } plaitResult_t;
 
+// The type of an element. Names of one number mean the same.
 typedef enum {
   plaitInt8 = 0,
   plaitChar = 0,
@@ -124,6 +127,7 @@ typedef enum {
   plaitUint16 = 65
 } plaitDataType_t;
 
+// How elements are combined. Integers wrap.
 typedef enum {
   plaitSum = 0,
   plaitProd = 1,
@@ -141,11 +145,12 @@ typedef enum {
   plaitScalarHostImmediate = 1  // host memory, read before the function returns
 } plaitScalarResidence_t;
 
+// How long an id is.
 #define PLAIT_UNIQUE_ID_BYTES 128
 // An id that the ranks of a new communicator share so that they find each other and nobody else. It holds a secret:
 // copy it to the other ranks by any means that strangers cannot read.
 typedef struct {
-  char internal[PLAIT_UNIQUE_ID_BYTES];
+  char internal[PLAIT_UNIQUE_ID_BYTES];  // copied as it is
 } plaitUniqueId;
 
 // Values of plaitConfig_t::device other than CUDA's ordinals.
@@ -181,6 +186,7 @@ typedef struct plaitConfig {
   int maxSms;
 } plaitConfig_t;
 
+// What a plaitConfig_t starts as: all defaults.
 #define PLAIT_CONFIG_MAGIC 0x506c6149u
 #define PLAIT_CONFIG_INITIALIZER \
   {sizeof(plaitConfig_t), PLAIT_CONFIG_MAGIC, PLAIT_VERSION_CODE, PLAIT_DEVICE_CURRENT, 0, 0.0, 0.0, 0, NULL, NULL, 0}

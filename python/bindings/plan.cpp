@@ -138,26 +138,33 @@ TunerProgress teller(const nb::object& progress) {
 
 void bind_plan(nb::module_& module) {
   nb::class_<Algorithm>(module, "Algorithm", "One way to make plans.")
-      .def_prop_ro("name", [](const Algorithm& algorithm) { return std::string(algorithm.name); },
+      .def_prop_ro(
+          "name", [](const Algorithm& algorithm) { return std::string(algorithm.name); },
           "as `algorithm` of make() takes it")
-      .def_prop_ro("summary", [](const Algorithm& algorithm) { return std::string(algorithm.summary); },
+      .def_prop_ro(
+          "summary", [](const Algorithm& algorithm) { return std::string(algorithm.summary); },
           "what it does, in a sentence")
-      .def_prop_ro("source", [](const Algorithm& algorithm) { return std::string(algorithm.source); },
+      .def_prop_ro(
+          "source", [](const Algorithm& algorithm) { return std::string(algorithm.source); },
           "the paper that it is from, or where else it is known from")
       .def_prop_ro("collectives", &collectives_of, "those that it has plans for");
 
   nb::class_<VerifiedPlan>(module, "Plan",
                            "Who moves what where, in which order. Every plan in Python has been verified. str() is the "
                            "whole plan, one line an operation.")
-      .def_prop_ro("algorithm", [](const VerifiedPlan& plan) { return plan.plan().algorithm; },
+      .def_prop_ro(
+          "algorithm", [](const VerifiedPlan& plan) { return plan.plan().algorithm; },
           "the one that made it, with its arguments")
-      .def_prop_ro("collective", [](const VerifiedPlan& plan) { return name(plan.plan().collective); },
+      .def_prop_ro(
+          "collective", [](const VerifiedPlan& plan) { return name(plan.plan().collective); },
           "what it does, such as \"all_reduce\"")
-      .def_prop_ro("ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); },
-          "how many ranks it is for")
-      .def_prop_ro("root", [](const VerifiedPlan& plan) { return plan.plan().root; },
+      .def_prop_ro(
+          "ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); }, "how many ranks it is for")
+      .def_prop_ro(
+          "root", [](const VerifiedPlan& plan) { return plan.plan().root; },
           "the rank that gives or gets all, 0 where the collective has no root")
-      .def_prop_ro("access", [](const VerifiedPlan& plan) { return name(plan.plan().access); },
+      .def_prop_ro(
+          "access", [](const VerifiedPlan& plan) { return name(plan.plan().access); },
           "how ranks reach each other's data: \"staged\" or \"zero_copy\"")
       .def_prop_ro(
           "in_place", [](const VerifiedPlan& plan) { return plan.plan().in_place; },
@@ -176,9 +183,11 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro(
           "chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; }, "by rank")
       .def("summary", &summarize, nb::arg("message_bytes") = 0,
-           "Steps, bytes per rank and traffic, in a few lines. `message_bytes`: 0 shows them as multiples of the message.")
+           "Steps, bytes per rank and traffic, in a few lines. `message_bytes`: 0 shows them as multiples of the "
+           "message.")
       .def(
-          "to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); }, "What plait.plans.from_json() reads.")
+          "to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); },
+          "What plait.plans.from_json() reads.")
       .def(
           "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser.")
       .def(
@@ -190,7 +199,8 @@ void bind_plan(nb::module_& module) {
 
   nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
       .def_ro("plan", &MachinePlan::plan, "the plan, verified")
-      .def_prop_ro("topology", [](const MachinePlan& made) { return made.machine().topology; },
+      .def_prop_ro(
+          "topology", [](const MachinePlan& made) { return made.machine().topology; },
           "the machine, with only the GPUs that take part")
       .def_prop_ro(
           "profile", [](const MachinePlan& made) { return made.machine().profile->name; },
@@ -207,7 +217,8 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("launch", &MachinePlan::launch,
                    "how GPUs launch it; empty for CPUs, and where an algorithm was asked for")
       .def("explain", &explain, nb::arg("message_bytes") = 0, nb::kw_only(), nb::arg("progress") = nb::none(),
-           "What the plan does to every link, what others would take, and what spoke for it. `message_bytes`: 0 for a long "
+           "What the plan does to every link, what others would take, and what spoke for it. `message_bytes`: 0 for a "
+           "long "
            "message. `progress`: as for for_machine().");
   module.def(
       "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
@@ -215,7 +226,8 @@ void bind_plan(nb::module_& module) {
       nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("message_bytes") = 0,
       nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
       "The plan of an algorithm on a machine.\n\n"
-      "`topology`: the machine, with one rank a GPU. `collective`: its name, such as \"all_reduce\". `algorithm`: as for "
+      "`topology`: the machine, with one rank a GPU. `collective`: its name, such as \"all_reduce\". `algorithm`: as "
+      "for "
       "make(); empty for what a communicator of these ranks runs. `ranks`: 0 for all GPUs. `root`, `factors`, `parts` "
       "and `access` are as for make(); 0 parts are as many as the algorithm likes. `message_bytes`: for which the "
       "plan is chosen, 0 for a long message. `settings`: None for the defaults. `progress`: called with a text that "

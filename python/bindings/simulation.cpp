@@ -152,11 +152,15 @@ void bind_simulation(nb::module_& module) {
   bind_prediction(module);
   nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine.")
       .def_ro("algorithm", &MachineSimulation::algorithm, "with its arguments")
-      .def_prop_ro("topology", [](const MachineSimulation& made) { return made.topology(); }, "the machine, with only the GPUs that take part")
+      .def_prop_ro(
+          "topology", [](const MachineSimulation& made) { return made.topology(); },
+          "the machine, with only the GPUs that take part")
       .def_prop_ro(
           "profile", [](const MachineSimulation& made) { return made.ranks_on().profile->name; },
           "where costs come from")
-      .def_prop_ro("ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); }, "how many ranks the plan is for")
+      .def_prop_ro(
+          "ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); },
+          "how many ranks the plan is for")
       .def_prop_ro(
           "reason", [](const MachineSimulation& made) { return made.chosen.choice.reason(); }, "one sentence")
       .def_ro("is_proved", &MachineSimulation::is_proved,

@@ -79,7 +79,9 @@ Topology select_numbers(const Topology& topology, const std::vector<int>& number
 
 void bind_parts(nb::module_& module) {
   nb::class_<Device>(module, "Device", "A GPU or another end of links. What the source does not say is empty or 0.")
-      .def_prop_ro("kind", [](const Device& device) { return name(device.kind); }, "\"gpu\", \"cpu\", \"memory\", \"nvswitch\", \"pcieswitch\", \"nic\" or \"netswitch\"")
+      .def_prop_ro(
+          "kind", [](const Device& device) { return name(device.kind); },
+          "\"gpu\", \"cpu\", \"memory\", \"nvswitch\", \"pcieswitch\", \"nic\" or \"netswitch\"")
       .def_ro("name", &Device::name, "unique in the machine: \"gpu0\", or \"n1.gpu0\" where there are several nodes")
       .def_ro("node", &Device::node, "the node that it is in, from 0")
       .def_ro("model", &Device::model, "what its maker calls it")
@@ -94,7 +96,9 @@ void bind_parts(nb::module_& module) {
   nb::class_<Link>(module, "Link", "A link between two devices, the same in both directions.")
       .def_ro("a", &Link::a, "index into Topology.devices")
       .def_ro("b", &Link::b, "the other end, as `a`")
-      .def_prop_ro("kind", [](const Link& link) { return name(link.kind); }, "\"nvlink\", \"xgmi\", \"pcie\", \"socket\", \"memory\" or \"network\"")
+      .def_prop_ro(
+          "kind", [](const Link& link) { return name(link.kind); },
+          "\"nvlink\", \"xgmi\", \"pcie\", \"socket\", \"memory\" or \"network\"")
       .def_ro("width", &Link::width, "lanes")
       .def_ro("gbps", &Link::gbps, "10^9 bytes/s per direction, all lanes together")
       .def_ro("source", &Link::source, "where the figures are from");
@@ -120,26 +124,32 @@ void bind_topology(nb::module_& module) {
           "to_json", [](const Topology& topology) { return to_json(topology); },
           "The machine in Plait's own form, which read() takes.")
       .def("groups", &named_groups, nb::arg("rule") = "nvgroup",
-           "Divides the GPUs into groups. `rule`: \"nvgroup\" (with the CPU where NVLink joins it) or \"gpu-only\". Raises "
+           "Divides the GPUs into groups. `rule`: \"nvgroup\" (with the CPU where NVLink joins it) or \"gpu-only\". "
+           "Raises "
            "InvalidArgument.")
       .def(
           "groups_text",
           [](const Topology& topology, const std::string& rule) {
             return to_text(topology, find_groups(topology, parse_rule(rule)));
           },
-          nb::arg("rule") = "nvgroup", "One line a group: \"group 0: gpu0 gpu1 cpu0\". `rule`: as for groups(). Raises InvalidArgument.")
-      .def("paths", &path_texts, nb::arg("source"), nb::arg("destination"),
-           "All paths between two memories in words, the best first. `source`, `destination`: names of devices, such as "
-           "\"gpu0\". Raises InvalidArgument.")
-      .def("select", &select_numbers, nb::arg("gpus"), "The same machine with only some GPUs. `gpus`: their numbers, counted through the machine from 0. Raises "
+          nb::arg("rule") = "nvgroup",
+          "One line a group: \"group 0: gpu0 gpu1 cpu0\". `rule`: as for groups(). Raises InvalidArgument.")
+      .def(
+          "paths", &path_texts, nb::arg("source"), nb::arg("destination"),
+          "All paths between two memories in words, the best first. `source`, `destination`: names of devices, such as "
+          "\"gpu0\". Raises InvalidArgument.")
+      .def("select", &select_numbers, nb::arg("gpus"),
+           "The same machine with only some GPUs. `gpus`: their numbers, counted through the machine from 0. Raises "
            "InvalidArgument.")
       .def(
           "changed", [](const Topology& topology, const std::string& changes) { return changed(topology, changes); },
           nb::arg("changes"),
           "The machine with other links or fewer GPUs. `changes`: a GPU less (drop:gpu3), another link "
-          "(add:nvlink:gpu0:gpu3:50, of 50 GB/s), faster ones (scale:pcie:2), or several of these, separated by commas. "
+          "(add:nvlink:gpu0:gpu3:50, of 50 GB/s), faster ones (scale:pcie:2), or several of these, separated by "
+          "commas. "
           "Raises InvalidArgument.")
-      .def("replicate", &replicate, nb::arg("nodes"), "Copies of a machine of one node, joined by its network. `nodes`: how many. Raises InvalidArgument.")
+      .def("replicate", &replicate, nb::arg("nodes"),
+           "Copies of a machine of one node, joined by its network. `nodes`: how many. Raises InvalidArgument.")
       .def(nb::self == nb::self)
       .def("__str__", [](const Topology& topology) { return to_text(topology); })
       .def("__repr__", [](const Topology& topology) { return join("<plait.topology.Topology ", topology.name, ">"); });
@@ -160,8 +170,10 @@ void bind_topology(nb::module_& module) {
         return read_topology(path, stated_model(gpu_model));
       },
       nb::arg("path"), nb::arg("gpu_model") = nb::none(),
-      "A machine from a file: Plait's JSON, NCCL's XML, or what `nvidia-smi topo -m` prints. `path`: \"-\" for standard "
-      "input. `gpu_model`: which GPUs these are, such as \"B200\", where the file does not say it. Raises InvalidInput, "
+      "A machine from a file: Plait's JSON, NCCL's XML, or what `nvidia-smi topo -m` prints. `path`: \"-\" for "
+      "standard "
+      "input. `gpu_model`: which GPUs these are, such as \"B200\", where the file does not say it. Raises "
+      "InvalidInput, "
       "and InvalidArgument for a model that Plait does not know.");
   module.def(
       "parse_topology",

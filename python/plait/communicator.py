@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _core, plans, streams
-from ._core import Settings, UniqueId, create_unique_id
+from ._core import Settings, UniqueId
 from .errors import Error, InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait

@@ -1,6 +1,5 @@
 """The errors that Plait raises. Every message says what happened, where (rank, peer, file), and what to do about it."""
 
-
 __all__ = [
     "Error",
     "InvalidArgument",

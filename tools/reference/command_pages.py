@@ -47,5 +47,7 @@ def variables() -> list[Any]:
 
 
 def _row(row: Any, names: Names) -> str:
-    said = to_rst(f"{row.meaning}\n\nValue: {row.expected}. Without it: {row.default_value or 'nothing'}.", names.c_link)
+    said = to_rst(
+        f"{row.meaning}\n\nValue: {row.expected}. Without it: {row.default_value or 'nothing'}.", names.c_link
+    )
     return f".. envvar:: {row.name}\n\n{indented(said)}\n"

@@ -53,7 +53,9 @@ def read(path: Path) -> list[Section]:
 
 
 def _name_of(signature: str) -> str:
-    before = re.split(r"[(={;]", signature, maxsplit=1)[0] if "operator" not in signature else signature.split("(")[0]
+    before = (
+        re.split(r"[({=;]| : ", signature, maxsplit=1)[0] if "operator" not in signature else signature.split("(")[0]
+    )
     return before.split()[-1].lstrip("*&")
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection
 # Gives the role that links a name, such as ":py:class:`plait.Plan`", or None for a name that is none of ours.
 Link = Callable[[str], "str | None"]
 
-_PIECE = re.compile(r"(?P<code>`[^`]+`)|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?)(?![\w*])|(?P<other>[\\*|]|_+(?!\w))")
+_PIECE = re.compile(
+    r"(?P<code>`[^`]+`)|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?)(?![\w*])|(?P<other>[\\*|]|_+(?!\w))"
+)
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?")
 _INDENT = "    "
 
