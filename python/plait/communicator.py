@@ -44,8 +44,8 @@ class Communicator:
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
     complex64, complex128. Objects, texts, times and records are refused whatever `dtype` is.
-    Operations (`op`): "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and plait.premul_sum(factor),
-    the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
+    Operations (`op`): "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and
+    plait.premul_sum(factor), the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
     once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
     by the number of ranks and truncated toward zero: that of -3 and 0 is -1. Of bool, "sum" and "max" are or, "prod"
     and "min" are and. Complex numbers have "sum", "avg" and premul_sum.
@@ -452,8 +452,9 @@ class Communicator:
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))
 
     def reason_for(self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0) -> str:
-        """Why plan_for() gives that plan, in a sentence. The arguments `collective`, `count`, `dtype`, `op` and `root` are
-        those of plan_for().
+        """Why plan_for() gives that plan, in a sentence.
+
+        The arguments `collective`, `count`, `dtype`, `op` and `root` are those of plan_for().
         """
         return self._core.reason_for(_core.Call(collective, count, dtype, op, root))
 

@@ -99,6 +99,28 @@ def test_completion_in_bash(line, words):
     assert (result.stdout.strip(), result.stderr) == (words, "")
 
 
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_completion_in_zsh():
+    program = """
+        zmodload zsh/zpty
+        zpty shell zsh -f -i
+        zpty -w shell "PS1=; path=($1 \\$path); eval \\"\\$($2)\\"; plait() { print -r -- \\"<\\$*>\\" }"
+        zpty -n -w shell $'plait plan --machine dgx1-v\\t --expl\\t\\n'
+        zpty -r -m shell answer '*<*>*'
+        print -r -- $answer
+    """
+    place, script = Path(sys.executable).parent, shlex.join([*command("completion", "zsh")])
+    result = subprocess.run(
+        ["zsh", "-f", "-c", program, "zsh", str(place), script],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=TIMEOUT,
+        check=True,
+    )
+    assert "<plan --machine dgx1-v100 --explain>" in result.stdout
+
+
 def test_version(capsys):
     for arguments in (["--version"], ["topo", "--version"]):
         assert status_of(*arguments) == 0

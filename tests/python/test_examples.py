@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from ranks import cli
+from test_run import mpirun
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -25,6 +28,18 @@ def test_01_cpu():
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_06_own_plan(ranks):
     assert run("06_own_plan.py", ranks) == [f"rank {rank}: [0, 1, 2, 3, 4]" for rank in range(ranks)]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="JAX is not installed")
+def test_09_jax():
+    assert run("09_jax.py") == ["4 ranks: the weights are [1.0, -2.0, 3.0]"]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="mpi4py is not installed")
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no MPI here")
+def test_10_mpi4py():
+    result = mpirun(4, sys.executable, str(EXAMPLES / "10_mpi4py.py"))
+    assert (result.returncode, result.stdout) == (0, "4 ranks: both give 6 for element 1\n"), result.stderr
 
 
 def test_the_page_names_every_example():

@@ -14,6 +14,7 @@ from python_pages import PythonModule  # noqa: E402
 project = "Plait"
 version = release = (ROOT / "VERSION").read_text().strip()
 copyright = ""
+add_function_parentheses = False
 html_theme = "furo"
 html_title = f"Plait {version} reference"
 html_copy_source = False

@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r"operator=|~|^(\w+)\(\1&& ")
 
 @dataclass
 class Entry:
-    """Declarations that have a comment in common. `kind` is Sphinx's word: function, macro, type, enum, struct, class."""
+    """Declarations that share a comment. `kind` is Sphinx's word: function, macro, type, enum, struct, class."""
 
     kind: str
     signatures: list[str]

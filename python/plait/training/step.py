@@ -41,7 +41,8 @@ class Compute:
     ) -> Compute:
         """Divides the time of a step on one GPU: the update moves memory, backward takes twice what forward takes.
 
-        network: what is trained. batch: samples. samples_per_second: of one GPU, training alone. memory_gbps: 10^9 bytes/s.
+        network: what is trained. batch: samples. samples_per_second: of one GPU, training alone.
+        memory_gbps: 10^9 bytes/s.
         Raises InvalidArgument where a number is not positive, or nothing is left beside the update.
         """
         if not (batch >= 1 and samples_per_second > 0 and memory_gbps > 0):
