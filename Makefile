@@ -180,10 +180,11 @@ tidy: build  ## run clang-tidy over src/ (slow; not part of lint)
 	$(PREPARE) tidy
 	@$(VENV)/bin/clang-tidy -p build/release --quiet $(filter src/%.cpp,$(CPP_FILES))
 
-# What a docstring, a comment or a page names and there is not is an error, and so is a public name of which nothing is said.
+# A public name that nothing explains is an error, and so is a link that leads nowhere (-W). It is made anew each time (-E):
+# Sphinx does not see that docstrings and headers changed.
 reference: build  ## make the reference of every public name, a site in build/reference: open its index.html
 	$(PREPARE) reference
-	@$(VENV)/bin/python -m sphinx -q -W --keep-going -c tools/reference docs/reference build/reference
+	@$(VENV)/bin/python -m sphinx -q -E -W --keep-going -j $(JOBS) -c tools/reference docs/reference build/reference
 	@echo 'build/reference/index.html'
 
 clean:  ## remove what was built

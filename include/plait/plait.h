@@ -4,12 +4,13 @@
 // docs/c_api/errors.md says what every result means for a communicator. This header is C99 and C++, and needs no CUDA.
 //
 // Memory. Every communicator is of one of two kinds, the same on all of its ranks:
-//   device  A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
-//           memory of that device. Collectives are asynchronous: they return at once, run in the order of `stream`, and
-//           may be captured in CUDA graphs; with PLAIT_BLOCKING in the place of a stream they block. Errors on the GPU
-//           show in plaitCommGetAsyncError and in the next call.
-//   host    There was no usable device, or the config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
-//           NULL or PLAIT_BLOCKING, and collectives block until this rank's part is done.
+// - device: A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
+//   memory of that device. Collectives are asynchronous: they return at once, run in the order of `stream`, and may be
+//   captured in CUDA graphs; with PLAIT_BLOCKING in the place of a stream they block. Errors on the GPU show in
+//   plaitCommGetAsyncError and in the next call.
+// - host: There was no usable device, or the config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
+//   NULL or PLAIT_BLOCKING, and collectives block until this rank's part is done.
+//
 // Use PLAIT_DEVICE_CUDA to get an error instead of a host communicator if no device is usable. Plait does not check in
 // which memory a pointer lies.
 //

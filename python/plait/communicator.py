@@ -45,8 +45,8 @@ class Communicator:
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
     complex64, complex128. Objects, texts, times and records are refused whatever `dtype` is.
     Operations (`op`): "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and
-    plait.premul_sum(factor), the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
-    once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
+    plait.premul_sum(factor), the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in
+    float32 and are rounded once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
     by the number of ranks and truncated toward zero: that of -3 and 0 is -1. Of bool, "sum" and "max" are or, "prod"
     and "min" are and. Complex numbers have "sum", "avg" and premul_sum.
 
@@ -259,9 +259,9 @@ class Communicator:
 
         Shapes: array (n, …) with n the sum of the send counts, out (m, …) with m that of the receive counts. Blocks
         follow each other in the order of ranks, or begin at the rows that `send_displacements` and
-        `receive_displacements` name. No rank knows the
-        counts of others: what rank a sends to rank b is what b expects of a, or all ranks get Mismatch, which names
-        both. Gives `out`. In place: `out=array` with equal counts and displacements; the array is copied first.
+        `receive_displacements` name. No rank knows the counts of others: what rank a sends to rank b is what b expects
+        of a, or all ranks get Mismatch, which names both. Gives `out`. In place: `out=array` with equal counts and
+        displacements; the array is copied first.
         """
         sends, receives = (send_counts, send_displacements), (receive_counts, receive_displacements)
         return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives, stream=stream)

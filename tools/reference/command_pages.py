@@ -10,7 +10,7 @@ from names import Names
 from prose import indented, to_rst
 from sphinx.util.docutils import SphinxDirective
 
-_COLUMNS = "100"
+_COLUMNS = "100"  # of the helps; argparse asks the environment
 
 
 class Commands(SphinxDirective):

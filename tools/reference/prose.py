@@ -46,15 +46,21 @@ def _paragraph(text: str, link: Link, fields: Collection[str]) -> str:
 
 def _split_fields(text: str, names: Collection[str]) -> tuple[str, list[tuple[str, str]]] | None:
     """What is said before the first field, and the fields; None where there is none."""
-    text, raises, errors = text.partition(" Raises ")
+    raises = re.search(r"\sRaises .*", text, re.DOTALL)  # of the whole, though it comes after the last field
+    text = text[: raises.start()] if raises else text
     either = "|".join(map(re.escape, names))
-    one = rf"`?(?:{either})`?"
+    one = rf"`?\b(?:{either})\b`?"
     parts = re.split(rf"(?:^|\n\s*|(?<=[.;] ))({one}(?:,? (?:and )?{one})*)(?:: | (?=are ))", text)
     if len(parts) < 3:
         return None
-    said = " ".join(filter(None, [parts[0].strip(), (raises + errors).strip()]))
+    said = " ".join(filter(None, [parts[0].strip(), raises[0].strip() if raises else ""]))
     pairs = zip(parts[1::2], parts[2::2], strict=True)
-    return said, [(name, words) for listed, words in pairs for name in re.findall(either, listed)]
+    # One entry each: "`a` and `b` are as for f()" says of either that it is as for f().
+    return said, [
+        (name, words.removeprefix("are "))
+        for listed, words in pairs
+        for name in re.findall(rf"\b(?:{either})\b", listed)
+    ]
 
 
 def _inline(text: str, link: Link) -> str:

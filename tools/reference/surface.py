@@ -160,7 +160,8 @@ def _thing(module: griffe.Module, name: str) -> Any:
 
 
 def _text(thing: Any) -> str:
-    if thing.path.startswith(_CORE + "."):
+    is_constant = thing.is_attribute and "property" not in thing.labels  # its value has the docstring of its type
+    if thing.path.startswith(_CORE + ".") and not is_constant:
         return _core_text(thing.path)
     return inspect.cleandoc(thing.docstring.value) if thing.docstring else ""
 
