@@ -131,9 +131,8 @@ void bind_model(nb::module_& module) {
            "Raises InvalidArgument.")
       .def("grow", &grow, nb::arg("message_bytes"), nb::arg("keep") = 5,
            "The best of every divisor of the ranks, each grown from the best of fewer ranks. Gives a dict of such "
-           "pairs as "
-           "search_all() gives, and how many times were computed. `message_bytes`, `keep`: as for search_all(). Raises "
-           "InvalidArgument.");
+           "pairs as search_all() gives, and how many times were computed. `message_bytes`, `keep`: as for "
+           "search_all(). Raises InvalidArgument.");
   module.def("ordered_factorisations", &ordered_factorisations, nb::arg("number"), nb::arg("most"),
              "How many hierarchies so many ranks have; counts up to `most`.");
   module.def(

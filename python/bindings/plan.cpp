@@ -179,9 +179,11 @@ void bind_plan(nb::module_& module) {
           "steps", [](const VerifiedPlan& plan) { return plan.report().steps; },
           "signals and messages between ranks on the longest chain")
       .def_prop_ro(
-          "chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; }, "by rank")
+          "chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; },
+          "how many chunks each rank reads, by rank")
       .def_prop_ro(
-          "chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; }, "by rank")
+          "chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; },
+          "how many chunks each rank writes, by rank")
       .def("summary", &summarize, nb::arg("message_bytes") = 0,
            "Steps, bytes per rank and traffic, in a few lines. `message_bytes`: 0 shows them as multiples of the "
            "message.")
@@ -213,13 +215,12 @@ void bind_plan(nb::module_& module) {
                    "asked.")
       .def("table", &MachinePlan::table, "The ranges as a table.")
       .def("notes", &MachinePlan::notes, "What to know of the table, a sentence a line.")
-      .def_prop_ro("reason", &MachinePlan::reason, "one sentence")
+      .def_prop_ro("reason", &MachinePlan::reason, "why this plan was chosen, one sentence")
       .def_prop_ro("launch", &MachinePlan::launch,
                    "how GPUs launch it; empty for CPUs, and where an algorithm was asked for")
       .def("explain", &explain, nb::arg("message_bytes") = 0, nb::kw_only(), nb::arg("progress") = nb::none(),
            "What the plan does to every link, what others would take, and what spoke for it. `message_bytes`: 0 for a "
-           "long "
-           "message. `progress`: as for for_machine().");
+           "long message. `progress`: as for for_machine().");
   module.def(
       "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
       nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
@@ -227,11 +228,10 @@ void bind_plan(nb::module_& module) {
       nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
       "The plan of an algorithm on a machine.\n\n"
       "`topology`: the machine, with one rank a GPU. `collective`: its name, such as \"all_reduce\". `algorithm`: as "
-      "for "
-      "make(); empty for what a communicator of these ranks runs. `ranks`: 0 for all GPUs. `root`, `factors`, `parts` "
-      "and `access` are as for make(); 0 parts are as many as the algorithm likes. `message_bytes`: for which the "
-      "plan is chosen, 0 for a long message. `settings`: None for the defaults. `progress`: called with a text that "
-      "says what is being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
+      "for make(); empty for what a communicator of these ranks runs. `ranks`: 0 for all GPUs. `root`, `factors`, "
+      "`parts` and `access` are as for make(); 0 parts are as many as the algorithm likes. `message_bytes`: for which "
+      "the plan is chosen, 0 for a long message. `settings`: None for the defaults. `progress`: called with a text "
+      "that says what is being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
 
   module.def("algorithms", &algorithm_table, "All algorithms.");
   module.def(

@@ -143,7 +143,7 @@ std::string repr(const Settings& settings) {
 void bind_settings_class(nb::module_& module) {
   nb::class_<Settings> settings(
       module, "Settings",
-      "What a communicator may be told. Settings(timeout_seconds=5) are the defaults with a change; "
+      "What a communicator may be told. `Settings(timeout_seconds=5)` are the defaults with a change; "
       "Settings.from_environment() reads the PLAIT_* variables, the table that `plait settings` prints, and "
       "takes changes as well. Every field can be read and set. Raises InvalidArgument.");
   settings
@@ -163,7 +163,7 @@ void bind_settings_class(nb::module_& module) {
     settings.def_prop_rw(
         field.name, [&field](const Settings& its) { return field.get(its); },
         [&field](Settings& its, nb::handle value) { set_field(field, its, value); }, nb::arg("value").none(),
-        field.meaning);
+        join(field.meaning, ". Value: ", field.expected, ".").c_str());
   }
 }
 
@@ -189,8 +189,7 @@ void bind_settings(nb::module_& module) {
   module.def(
       "launch_environment", [] { return detect_launch_environment(); },
       "Rank and size as `plait run`, torchrun, mpirun, srun or another launcher gave them; None where none started "
-      "this "
-      "process. Raises InvalidInput.");
+      "this process. Raises InvalidInput.");
   module.def("launcher_variables", &launcher_variables,
              "The environment variables by which launchers say which rank a process is, or of how many.");
   module.def("all_launcher_variables", &all_launcher_variables,

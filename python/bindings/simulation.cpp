@@ -150,8 +150,8 @@ void bind_prediction(nb::module_& module) {
 
 void bind_simulation(nb::module_& module) {
   bind_prediction(module);
-  nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine.")
-      .def_ro("algorithm", &MachineSimulation::algorithm, "with its arguments")
+  nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine, as simulate() gives it.")
+      .def_ro("algorithm", &MachineSimulation::algorithm, "what made the plan, with its arguments")
       .def_prop_ro(
           "topology", [](const MachineSimulation& made) { return made.topology(); },
           "the machine, with only the GPUs that take part")
@@ -162,10 +162,11 @@ void bind_simulation(nb::module_& module) {
           "ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); },
           "how many ranks the plan is for")
       .def_prop_ro(
-          "reason", [](const MachineSimulation& made) { return made.chosen.choice.reason(); }, "one sentence")
+          "reason", [](const MachineSimulation& made) { return made.chosen.choice.reason(); },
+          "why this plan was chosen, one sentence")
       .def_ro("is_proved", &MachineSimulation::is_proved,
               "whether the plan was proved; of others the form was checked, since their proof takes long")
-      .def_ro("operations", &MachineSimulation::operations, "of all queues of all ranks")
+      .def_ro("operations", &MachineSimulation::operations, "how many there are in all queues of all ranks")
       .def_prop_ro(
           "shifts", [](const MachineSimulation& made) { return made.shifts ? made.shifts->text() : ""; },
           "under which ranks look alike that were simulated once: \"shifts of 32 x 25 nodes\"; empty: none were")

@@ -125,8 +125,7 @@ void bind_topology(nb::module_& module) {
           "The machine in Plait's own form, which read() takes.")
       .def("groups", &named_groups, nb::arg("rule") = "nvgroup",
            "Divides the GPUs into groups. `rule`: \"nvgroup\" (with the CPU where NVLink joins it) or \"gpu-only\". "
-           "Raises "
-           "InvalidArgument.")
+           "Raises InvalidArgument.")
       .def(
           "groups_text",
           [](const Topology& topology, const std::string& rule) {
@@ -146,8 +145,7 @@ void bind_topology(nb::module_& module) {
           nb::arg("changes"),
           "The machine with other links or fewer GPUs. `changes`: a GPU less (drop:gpu3), another link "
           "(add:nvlink:gpu0:gpu3:50, of 50 GB/s), faster ones (scale:pcie:2), or several of these, separated by "
-          "commas. "
-          "Raises InvalidArgument.")
+          "commas. Raises InvalidArgument.")
       .def("replicate", &replicate, nb::arg("nodes"),
            "Copies of a machine of one node, joined by its network. `nodes`: how many. Raises InvalidArgument.")
       .def(nb::self == nb::self)
@@ -171,10 +169,8 @@ void bind_topology(nb::module_& module) {
       },
       nb::arg("path"), nb::arg("gpu_model") = nb::none(),
       "A machine from a file: Plait's JSON, NCCL's XML, or what `nvidia-smi topo -m` prints. `path`: \"-\" for "
-      "standard "
-      "input. `gpu_model`: which GPUs these are, such as \"B200\", where the file does not say it. Raises "
-      "InvalidInput, "
-      "and InvalidArgument for a model that Plait does not know.");
+      "standard input. `gpu_model`: which GPUs these are, such as \"B200\", where the file does not say it. Raises "
+      "InvalidInput, and InvalidArgument for a model that Plait does not know.");
   module.def(
       "parse_topology",
       [](const std::string& text, const std::string& file, const std::optional<std::string>& gpu_model) {
@@ -185,8 +181,8 @@ void bind_topology(nb::module_& module) {
       "InvalidArgument.");
   module.def(
       "live_topology", [] { return read_live(); }, nb::call_guard<nb::gil_scoped_release>(),
-      "The machine that this process runs on, with the GPUs that it sees. Topology.source says what was missing or "
-      "assumed.");
+      "The machine that this process runs on, with the GPUs that it sees. Topology.source says what was read, and "
+      "Topology.notes what was assumed.");
 }
 
 }  // namespace plait::python

@@ -13,7 +13,7 @@ _ROUNDING = 1e-9  # of a cycle
 
 @dataclass(frozen=True)
 class Gradient:
-    """A gradient of `bytes`, which is computed at `ready_seconds`."""
+    """A gradient of so many `bytes`, which is computed `ready_seconds` after the iteration began."""
 
     bytes: int
     ready_seconds: float

@@ -42,7 +42,7 @@ class Compute:
         """Divides the time of a step on one GPU: the update moves memory, backward takes twice what forward takes.
 
         network: what is trained. batch: samples. samples_per_second: of one GPU, training alone.
-        memory_gbps: 10^9 bytes/s.
+        memory_gbps: bandwidth of the GPU's memory, 10^9 bytes/s.
         Raises InvalidArgument where a number is not positive, or nothing is left beside the update.
         """
         if not (batch >= 1 and samples_per_second > 0 and memory_gbps > 0):
@@ -85,7 +85,7 @@ class Step:
         return self.ranks * self.batch / self.seconds
 
     def epoch_seconds(self, samples: int) -> float:
-        """Seconds for so many samples, of all ranks together (TEM-45)."""
+        """Seconds for `samples`, a number of samples of all ranks together (TEM-45)."""
         return samples / self.throughput
 
     @property
@@ -95,17 +95,17 @@ class Step:
 
     @property
     def speedup(self) -> float:
-        """Over one GPU (NVG-84)."""
+        """The throughput over that of one GPU by itself (NVG-84)."""
         return self.throughput / self.throughput_of_one
 
     @property
     def scaling_efficiency(self) -> float:
-        """The throughput over that of as many GPUs by themselves (NVG-84)."""
+        """The throughput over that of as many GPUs by themselves (NVG-84): 1 where communication takes no time."""
         return self.speedup / self.ranks
 
     @property
     def parallel_efficiency(self) -> float:
-        """(total - pack - all_reduce - unpack) / total (UEN-56), of the seconds that are not hidden."""
+        """(total - pack - all_reduce - unpack) / total (UEN-56), of the seconds that are not hidden: 0 to 1."""
         exposed = sum(self.rows[row] for row in ("pack", "all_reduce", "unpack"))
         return (self.seconds - exposed) / self.seconds
 
