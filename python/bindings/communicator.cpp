@@ -174,7 +174,7 @@ void bind_unique_id(nb::module_& module) {
   module.def(
       "create_unique_id", [] { return RendezvousPoint::create(socket_interfaces_in(process_environment())).release(); },
       "A new id. Rank 0 of its communicator must then be made in this process. Ranks of other hosts reach it where "
-      "PLAIT_SOCKET_IFNAME names an interface.");
+      "PLAIT_SOCKET_IFNAME names an interface. Raises InvalidInput where it names none of this host.");
 }
 
 }  // namespace

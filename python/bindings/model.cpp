@@ -123,8 +123,8 @@ void bind_model(nb::module_& module) {
           "The time of one hierarchy, seconds. `factors`: such as [4, 2]; their product is the number of ranks. "
           "`message_bytes`: of the message. Raises InvalidArgument.")
       .def("layers", &layer_rows, nb::arg("factors"), nb::arg("message_bytes"),
-           "The layers of one hierarchy, a dict each: ranks and stride of their rings, the medium, the bandwidth of a "
-           "ring, bytes, seconds. `factors`, `message_bytes`: as for seconds(). Raises InvalidArgument.")
+           "The layers of one hierarchy, a dict each: `ranks` and `stride` of their rings, `medium`, `gbps` of a ring "
+           "(10^9 bytes/s), `bytes`, `seconds`. `factors`, `message_bytes`: as for seconds(). Raises InvalidArgument.")
       .def("search_all", &search_all, nb::arg("message_bytes"), nb::arg("ranks"), nb::arg("keep") = 5,
            "Tries every ordered factorisation. Gives the best as pairs of factors and seconds, and how many times were "
            "computed. `message_bytes`: of the message. `ranks`: which number is factored. `keep`: how many are given. "

@@ -189,9 +189,9 @@ void bind_plan(nb::module_& module) {
            "message.")
       .def(
           "to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); },
-          "What plait.plans.from_json() reads.")
+          "The plan as JSON, which plait.plans.from_json() reads.")
       .def(
-          "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser.")
+          "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser: SVG.")
       .def(
           "to_picture", [](const VerifiedPlan& plan) { return to_text_picture(plan.plan()); },
           "A picture for a terminal.")
@@ -213,7 +213,7 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("left_out", &left_out_rows,
                    "Plans that the model did not try: a dict each, with algorithm and reason. Empty where it was not "
                    "asked.")
-      .def("table", &MachinePlan::table, "The ranges as a table.")
+      .def("table", &MachinePlan::table, "`ranges` as a table, with units.")
       .def("notes", &MachinePlan::notes, "What to know of the table, a sentence a line.")
       .def_prop_ro("reason", &MachinePlan::reason, "why this plan was chosen, one sentence")
       .def_prop_ro("launch", &MachinePlan::launch,
@@ -233,7 +233,7 @@ void bind_plan(nb::module_& module) {
       "the plan is chosen, 0 for a long message. `settings`: None for the defaults. `progress`: called with a text "
       "that says what is being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
 
-  module.def("algorithms", &algorithm_table, "All algorithms.");
+  module.def("algorithms", &algorithm_table, "All algorithms, by name.");
   module.def(
       "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
       nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1, nb::arg("access") = "staged",

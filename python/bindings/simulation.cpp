@@ -190,10 +190,15 @@ void bind_simulation(nb::module_& module) {
           "bound_seconds", [](const MachineSimulation& made) { return bound_of(made.machine, made.run).seconds; },
           "of the busiest link, if it were never idle")
       .def_prop_ro("causes", &causes_of, "Seconds of the critical path by cause, which add up to `seconds`.")
-      .def_prop_ro("links", &link_rows, "A dict for each direction of a link, and each memory, that carries anything.")
-      .def_prop_ro("queues", &queue_rows, "A dict for each queue: when it ends, how long it moves bytes and waits.")
+      .def_prop_ro("links", &link_rows,
+                   "A dict for each direction of a link, and each memory, that carries anything: `name`, `kind`, "
+                   "`bytes`, `gbps` (10^9 bytes/s, or None), `busy_seconds`, `most_flows` (transfers at once) and "
+                   "`critical_seconds` (of the critical path).")
+      .def_prop_ro("queues", &queue_rows,
+                   "A dict for each queue: `rank`, `queue` (its number there), `end_seconds`, `moving_seconds` (in "
+                   "which it moves bytes) and `waiting_seconds`.")
       .def("describe", &MachineSimulation::describe, "Time, bound and critical path, in a few lines.")
-      .def("describe_links", &MachineSimulation::describe_links, "A table of links.")
+      .def("describe_links", &MachineSimulation::describe_links, "`links` as a table, with units.")
       .def("trace", &MachineSimulation::trace,
            "The timeline as Chrome's trace events in JSON, which Perfetto opens. Raises InvalidArgument where the run "
            "has more than a million steps.")

@@ -122,7 +122,7 @@ void bind_topology(nb::module_& module) {
       .def_ro("links", &Topology::links, "of all nodes, and between them")
       .def(
           "to_json", [](const Topology& topology) { return to_json(topology); },
-          "The machine in Plait's own form, which read() takes.")
+          "The machine as JSON in Plait's own form, which parse() takes, and read() from a file.")
       .def("groups", &named_groups, nb::arg("rule") = "nvgroup",
            "Divides the GPUs into groups. `rule`: \"nvgroup\" (with the CPU where NVLink joins it) or \"gpu-only\". "
            "Raises InvalidArgument.")
@@ -151,7 +151,8 @@ void bind_topology(nb::module_& module) {
       .def(nb::self == nb::self)
       .def("__str__", [](const Topology& topology) { return to_text(topology); })
       .def("__repr__", [](const Topology& topology) { return join("<plait.topology.Topology ", topology.name, ">"); });
-  module.def("machine_names", &machine_names, "The machines that Plait comes with.");
+  module.def("machine_names", &machine_names,
+             "The names of the machines that Plait comes with, which machine() takes.");
   module.def(
       "machine", [](const std::string& name, int nodes) { return machine(name, nodes); }, nb::arg("name"),
       nb::arg("nodes") = 1,
