@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -179,6 +179,13 @@ format:  ## rewrite the C++ and Python files in the tree's format
 tidy: build  ## run clang-tidy over src/ (slow; not part of lint)
 	$(PREPARE) tidy
 	@$(VENV)/bin/clang-tidy -p build/release --quiet $(filter src/%.cpp,$(CPP_FILES))
+
+# A public name that nothing explains is an error, and so is a link that leads nowhere (-W). It is made anew each time (-E):
+# Sphinx does not see that docstrings and headers changed.
+reference: build  ## make the reference of every public name, a site in build/reference: open its index.html
+	$(PREPARE) reference
+	@$(VENV)/bin/python -m sphinx -q -E -W --keep-going -j $(JOBS) -c tools/reference docs/reference build/reference
+	@echo 'build/reference/index.html'
 
 clean:  ## remove what was built
 	rm -rf build python/plait/*.so

@@ -40,6 +40,7 @@ STEPS = {
     "test": (["test"], ["googletest"]),
     "demo": (["demo"], []),
     "torch": (["torch"], []),  # gigabytes
+    "reference": (["reference"], []),
     "lint": (["lint"], []),
     "kernels": (["kernels"], ["compiler"]),
     "tidy": (["tidy"], []),

@@ -4,12 +4,13 @@
 // docs/c_api/errors.md says what every result means for a communicator. This header is C99 and C++, and needs no CUDA.
 //
 // Memory. Every communicator is of one of two kinds, the same on all of its ranks:
-//   device  A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
-//           memory of that device. Collectives are asynchronous: they return at once, run in the order of `stream`, and
-//           may be captured in CUDA graphs; with PLAIT_BLOCKING in the place of a stream they block. Errors on the GPU
-//           show in plaitCommGetAsyncError and in the next call.
-//   host    There was no usable device, or the config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
-//           NULL or PLAIT_BLOCKING, and collectives block until this rank's part is done.
+// - device: A CUDA device was current and usable when the communicator was made, or its config names one. Buffers are
+//   memory of that device. Collectives are asynchronous: they return at once, run in the order of `stream`, and may be
+//   captured in CUDA graphs; with PLAIT_BLOCKING in the place of a stream they block. Errors on the GPU show in
+//   plaitCommGetAsyncError and in the next call.
+// - host: There was no usable device, or the config says PLAIT_DEVICE_HOST. Buffers are host memory, `stream` must be
+//   NULL or PLAIT_BLOCKING, and collectives block until this rank's part is done.
+//
 // Use PLAIT_DEVICE_CUDA to get an error instead of a host communicator if no device is usable. Plait does not check in
 // which memory a pointer lies.
 //
@@ -53,6 +54,7 @@
 
 #include <stddef.h>
 
+// The version of this header. plaitGetVersion has that of the library.
 #define PLAIT_MAJOR 0
 #define PLAIT_MINOR 1
 #define PLAIT_PATCH 0
@@ -87,6 +89,7 @@ typedef struct plaitComm* plaitComm_t;
 // A plan: who moves which data where in a collective, proved right. See plaitRunPlan.
 typedef struct plaitPlan* plaitPlan_t;
 
+// What functions return.
 typedef enum {
   plaitSuccess = 0,
   plaitUnhandledCudaError = 1,  // CUDA refused something
@@ -101,6 +104,7 @@ typedef enum {
   plaitNumResults = 9
 } plaitResult_t;
 
+// The type of an element. Names of one number mean the same.
 typedef enum {
   plaitInt8 = 0,
   plaitChar = 0,
@@ -124,6 +128,7 @@ typedef enum {
   plaitUint16 = 65
 } plaitDataType_t;
 
+// How elements are combined. Integers wrap.
 typedef enum {
   plaitSum = 0,
   plaitProd = 1,
@@ -141,11 +146,12 @@ typedef enum {
   plaitScalarHostImmediate = 1  // host memory, read before the function returns
 } plaitScalarResidence_t;
 
+// How long an id is.
 #define PLAIT_UNIQUE_ID_BYTES 128
 // An id that the ranks of a new communicator share so that they find each other and nobody else. It holds a secret:
 // copy it to the other ranks by any means that strangers cannot read.
 typedef struct {
-  char internal[PLAIT_UNIQUE_ID_BYTES];
+  char internal[PLAIT_UNIQUE_ID_BYTES];  // copied as it is
 } plaitUniqueId;
 
 // Values of plaitConfig_t::device other than CUDA's ordinals.
@@ -181,6 +187,7 @@ typedef struct plaitConfig {
   int maxSms;
 } plaitConfig_t;
 
+// What a plaitConfig_t starts as: all defaults.
 #define PLAIT_CONFIG_MAGIC 0x506c6149u
 #define PLAIT_CONFIG_INITIALIZER \
   {sizeof(plaitConfig_t), PLAIT_CONFIG_MAGIC, PLAIT_VERSION_CODE, PLAIT_DEVICE_CURRENT, 0, 0.0, 0.0, 0, NULL, NULL, 0}

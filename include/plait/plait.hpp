@@ -15,8 +15,10 @@
 
 namespace plait::api {
 
+// What functions throw: a result that is not plaitSuccess, with its words.
 class Error : public std::runtime_error {
  public:
+  // The result that a function returned.
   Error(plaitResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
   plaitResult_t result() const { return result_; }
 
@@ -77,6 +79,7 @@ class Plan {
   }
   ~Plan() { plaitPlanDestroy(handle_); }
 
+  // The handle, which stays this object's.
   plaitPlan_t get() const { return handle_; }
 
  private:
@@ -119,6 +122,7 @@ class Communicator {
     return std::vector<Communicator>(handles.begin(), handles.end());
   }
 
+  // Whether there is a handle; the handle, which stays this object's, or, by release(), becomes the caller's to end.
   explicit operator bool() const { return handle_ != nullptr; }
   plaitComm_t get() const { return handle_; }
   plaitComm_t release() { return std::exchange(handle_, nullptr); }
@@ -138,14 +142,17 @@ class Communicator {
     check(plaitCommGroups(handle_, groups.data()));
     return groups;
   }
+  // The failure that ended the communicator, or plaitSuccess.
   plaitResult_t async_error() const {
     plaitResult_t error = plaitSuccess;
     check(plaitCommGetAsyncError(handle_, &error));
     return error;
   }
 
+  // As plaitCommSplit: empty for PLAIT_SPLIT_NOCOLOR.
   Communicator split(int color, int key) const { return split(color, key, nullptr); }
   Communicator split(int color, int key, const plaitConfig_t& config) const { return split(color, key, &config); }
+  // As plaitCommFinalize.
   void finalize() { check(plaitCommFinalize(handle_)); }
   // For the thread that owns this object. Other threads call plaitCommAbort(get()).
   void abort() { check(plaitCommAbort(release())); }
@@ -343,6 +350,7 @@ class Communicator {
 // communicator that it was made for is destroyed, or that ends it.
 class PremultipliedSum {
  public:
+  // `scalar` is read at once.
   template <class T>
   PremultipliedSum(const Communicator& comm, T scalar)
       : PremultipliedSum(comm, &scalar, data_type<T>(), plaitScalarHostImmediate) {}
@@ -362,6 +370,7 @@ class PremultipliedSum {
     if (comm_ != nullptr) plaitRedOpDestroy(op_, comm_);
   }
 
+  // The operation, to pass as `op`.
   operator plaitRedOp_t() const { return op_; }
 
  private:

@@ -160,8 +160,10 @@ void bind_unique_id(nb::module_& module) {
   nb::class_<UniqueId>(module, "UniqueId",
                        "What the ranks of one communicator share to find each other: 128 bytes with a secret. Rank 0's "
                        "process makes it with plait.create_unique_id(); give bytes(id) or str(id) to the other ranks.")
-      .def_static("from_bytes", &id_from_bytes, nb::arg("data"), "The reverse of bytes(id). Raises InvalidArgument.")
-      .def_static("parse", &UniqueId::parse, nb::arg("text"), "The reverse of str(id). Raises InvalidInput.")
+      .def_static("from_bytes", &id_from_bytes, nb::arg("data"),
+                  "The reverse of bytes(id). `data`: 128 bytes. Raises InvalidArgument.")
+      .def_static("parse", &UniqueId::parse, nb::arg("text"),
+                  "The reverse of str(id). `text`: what that gave. Raises InvalidInput.")
       .def("__bytes__", &bytes_of)
       .def("__str__", &UniqueId::text)
       .def("__repr__", [](const UniqueId&) { return "<plait.UniqueId>"; })  // the secret is not for logs
@@ -172,7 +174,7 @@ void bind_unique_id(nb::module_& module) {
   module.def(
       "create_unique_id", [] { return RendezvousPoint::create(socket_interfaces_in(process_environment())).release(); },
       "A new id. Rank 0 of its communicator must then be made in this process. Ranks of other hosts reach it where "
-      "PLAIT_SOCKET_IFNAME names an interface.");
+      "PLAIT_SOCKET_IFNAME names an interface. Raises InvalidInput where it names none of this host.");
 }
 
 }  // namespace

@@ -83,10 +83,11 @@ nb::tuple profile_that_fits(const Topology& topology, int ranks) {
 
 void bind_profile(nb::module_& module) {
   nb::class_<Profile>(module, "Profile", "A machine's costs and measured tables, with their source.")
-      .def_ro("name", &Profile::name)
-      .def_ro("source", &Profile::source);
-  module.def("parse_profile", &parse_profile, nb::arg("text"), nb::arg("file") = "text",
-             "A profile from its JSON; `file` is what messages call it. Raises InvalidInput.");
+      .def_ro("name", &Profile::name, "what it is called, such as \"hopper\"")
+      .def_ro("source", &Profile::source, "where its figures are from");
+  module.def(
+      "parse_profile", &parse_profile, nb::arg("text"), nb::arg("file") = "text",
+      "A profile from its file. `text`: the JSON of the file. `file`: what messages call it. Raises InvalidInput.");
   module.def(
       "profile_names",
       [] {
@@ -108,30 +109,38 @@ void bind_model(nb::module_& module) {
                           "docs/models.md.")
       .def(nb::init<Topology, int, const std::optional<Profile>&>(), nb::arg("topology"), nb::arg("ranks") = 0,
            nb::arg("profile") = nb::none(),
-           "So many ranks (0: one a GPU), with the costs of a profile (None: the one that fits the machine). Raises "
-           "InvalidArgument where nodes have different numbers of ranks.")
-      .def_prop_ro("ranks", [](const Hierarchies& it) { return it.model.ranks(); })
-      .def_ro("profile", &Hierarchies::profile)
+           "`topology`: the machine. `ranks`: 0 for one a GPU. `profile`: the one that has the costs, None for the one "
+           "that fits the machine. Raises InvalidArgument where nodes have different numbers of ranks.")
+      .def_prop_ro(
+          "ranks", [](const Hierarchies& it) { return it.model.ranks(); }, "how many ranks there are")
+      .def_ro("profile", &Hierarchies::profile, "the one that has the costs")
       .def(
           "seconds",
           [](Hierarchies& it, const std::vector<int>& factors, double bytes) {
             return it.model.seconds(factors, bytes);
           },
-          nb::arg("factors"), nb::arg("message_bytes"), "The time of one hierarchy, seconds.")
+          nb::arg("factors"), nb::arg("message_bytes"),
+          "The time of one hierarchy, seconds. `factors`: such as [4, 2]; their product is the number of ranks. "
+          "`message_bytes`: of the message. Raises InvalidArgument.")
       .def("layers", &layer_rows, nb::arg("factors"), nb::arg("message_bytes"),
-           "Its layers: ranks and stride of their rings, the medium, the bandwidth of a ring, bytes, seconds.")
+           "The layers of one hierarchy, a dict each: `ranks` and `stride` of their rings, `medium`, `gbps` of a ring "
+           "(10^9 bytes/s), `bytes`, `seconds`. `factors`, `message_bytes`: as for seconds(). Raises InvalidArgument.")
       .def("search_all", &search_all, nb::arg("message_bytes"), nb::arg("ranks"), nb::arg("keep") = 5,
-           "Tries every ordered factorisation of `ranks`: the best as pairs of factors and seconds, and how many times "
-           "were computed.")
+           "Tries every ordered factorisation. Gives the best as pairs of factors and seconds, and how many times were "
+           "computed. `message_bytes`: of the message. `ranks`: which number is factored. `keep`: how many are given. "
+           "Raises InvalidArgument.")
       .def("grow", &grow, nb::arg("message_bytes"), nb::arg("keep") = 5,
-           "The best of every divisor of the ranks, each grown from the best of fewer ranks: a dict of such pairs, and "
-           "how many times were computed.");
+           "The best of every divisor of the ranks, each grown from the best of fewer ranks. Gives a dict of such "
+           "pairs as search_all() gives, and how many times were computed. `message_bytes`, `keep`: as for "
+           "search_all(). Raises InvalidArgument.");
   module.def("ordered_factorisations", &ordered_factorisations, nb::arg("number"), nb::arg("most"),
              "How many hierarchies so many ranks have; counts up to `most`.");
   module.def(
       "extension_of",
       [](const std::vector<int>& small, const std::vector<int>& large) { return name(extension_of(small, large)); },
-      nb::arg("small"), nb::arg("large"), "How a hierarchy of more ranks comes from one of fewer, in words.");
+      nb::arg("small"), nb::arg("large"),
+      "How a hierarchy of more ranks comes from one of fewer, in words. `small`, `large`: their factors. Raises "
+      "InvalidArgument.");
 }
 
 }  // namespace plait::python

@@ -132,9 +132,10 @@ void bind_operation(nb::module_& module) {
              "Of all reductions, or of those that a type of the core has.");
   module.def(
       "premul_sum", &premul_sum, nb::arg("factor").none(),
-      "A pre-multiplied sum, for all_reduce, reduce and reduce_scatter: each rank's array times a factor of that "
-      "rank, a number, then the sum. The factor becomes an element of the array's type: integers take none that "
-      "is not whole or does not fit. Products are rounded once; those of integers wrap.");
+      "A pre-multiplied sum, for all_reduce, reduce and reduce_scatter: each rank's array times a factor of that rank, "
+      "a number, then the sum. The factor becomes an element of the array's type. Products are rounded once; those of "
+      "integers wrap. Raises InvalidArgument for what is no number; calls raise it where the type is of integers and "
+      "the factor is not whole or does not fit.");
 }
 
 }  // namespace plait::python

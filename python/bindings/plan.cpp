@@ -138,19 +138,34 @@ TunerProgress teller(const nb::object& progress) {
 
 void bind_plan(nb::module_& module) {
   nb::class_<Algorithm>(module, "Algorithm", "One way to make plans.")
-      .def_prop_ro("name", [](const Algorithm& algorithm) { return std::string(algorithm.name); })
-      .def_prop_ro("summary", [](const Algorithm& algorithm) { return std::string(algorithm.summary); })
-      .def_prop_ro("source", [](const Algorithm& algorithm) { return std::string(algorithm.source); })
-      .def_prop_ro("collectives", &collectives_of);
+      .def_prop_ro(
+          "name", [](const Algorithm& algorithm) { return std::string(algorithm.name); },
+          "as `algorithm` of make() takes it")
+      .def_prop_ro(
+          "summary", [](const Algorithm& algorithm) { return std::string(algorithm.summary); },
+          "what it does, in a sentence")
+      .def_prop_ro(
+          "source", [](const Algorithm& algorithm) { return std::string(algorithm.source); },
+          "the paper that it is from, or where else it is known from")
+      .def_prop_ro("collectives", &collectives_of, "those that it has plans for");
 
   nb::class_<VerifiedPlan>(module, "Plan",
                            "Who moves what where, in which order. Every plan in Python has been verified. str() is the "
                            "whole plan, one line an operation.")
-      .def_prop_ro("algorithm", [](const VerifiedPlan& plan) { return plan.plan().algorithm; })
-      .def_prop_ro("collective", [](const VerifiedPlan& plan) { return name(plan.plan().collective); })
-      .def_prop_ro("ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); })
-      .def_prop_ro("root", [](const VerifiedPlan& plan) { return plan.plan().root; })
-      .def_prop_ro("access", [](const VerifiedPlan& plan) { return name(plan.plan().access); })
+      .def_prop_ro(
+          "algorithm", [](const VerifiedPlan& plan) { return plan.plan().algorithm; },
+          "the one that made it, with its arguments")
+      .def_prop_ro(
+          "collective", [](const VerifiedPlan& plan) { return name(plan.plan().collective); },
+          "what it does, such as \"all_reduce\"")
+      .def_prop_ro(
+          "ranks", [](const VerifiedPlan& plan) { return plan.plan().rank_count(); }, "how many ranks it is for")
+      .def_prop_ro(
+          "root", [](const VerifiedPlan& plan) { return plan.plan().root; },
+          "the rank that gives or gets all, 0 where the collective has no root")
+      .def_prop_ro(
+          "access", [](const VerifiedPlan& plan) { return name(plan.plan().access); },
+          "how ranks reach each other's data: \"staged\" or \"zero_copy\"")
       .def_prop_ro(
           "in_place", [](const VerifiedPlan& plan) { return plan.plan().in_place; },
           "whether the output may be the input")
@@ -164,15 +179,19 @@ void bind_plan(nb::module_& module) {
           "steps", [](const VerifiedPlan& plan) { return plan.report().steps; },
           "signals and messages between ranks on the longest chain")
       .def_prop_ro(
-          "chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; }, "by rank")
+          "chunks_read", [](const VerifiedPlan& plan) { return plan.report().chunks_read; },
+          "how many chunks each rank reads, by rank")
       .def_prop_ro(
-          "chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; }, "by rank")
+          "chunks_written", [](const VerifiedPlan& plan) { return plan.report().chunks_written; },
+          "how many chunks each rank writes, by rank")
       .def("summary", &summarize, nb::arg("message_bytes") = 0,
-           "Steps, bytes per rank and traffic, in a few lines; 0 bytes: as multiples of the message.")
+           "Steps, bytes per rank and traffic, in a few lines. `message_bytes`: 0 shows them as multiples of the "
+           "message.")
       .def(
-          "to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); }, "What plan_from_json() reads.")
+          "to_json", [](const VerifiedPlan& plan) { return to_json(plan.plan()); },
+          "The plan as JSON, which plait.plans.from_json() reads.")
       .def(
-          "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser.")
+          "to_svg", [](const VerifiedPlan& plan) { return to_svg(plan); }, "A picture for a browser: SVG.")
       .def(
           "to_picture", [](const VerifiedPlan& plan) { return to_text_picture(plan.plan()); },
           "A picture for a terminal.")
@@ -181,8 +200,10 @@ void bind_plan(nb::module_& module) {
       .def("__eq__", [](const VerifiedPlan& a, const VerifiedPlan& b) { return a.plan() == b.plan(); });
 
   nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
-      .def_ro("plan", &MachinePlan::plan)
-      .def_prop_ro("topology", [](const MachinePlan& made) { return made.machine().topology; })
+      .def_ro("plan", &MachinePlan::plan, "the plan, verified")
+      .def_prop_ro(
+          "topology", [](const MachinePlan& made) { return made.machine().topology; },
+          "the machine, with only the GPUs that take part")
       .def_prop_ro(
           "profile", [](const MachinePlan& made) { return made.machine().profile->name; },
           "where costs and measured tables come from")
@@ -192,40 +213,45 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("left_out", &left_out_rows,
                    "Plans that the model did not try: a dict each, with algorithm and reason. Empty where it was not "
                    "asked.")
-      .def("table", &MachinePlan::table, "The ranges as a table.")
+      .def("table", &MachinePlan::table, "`ranges` as a table, with units.")
       .def("notes", &MachinePlan::notes, "What to know of the table, a sentence a line.")
-      .def_prop_ro("reason", &MachinePlan::reason, "one sentence")
+      .def_prop_ro("reason", &MachinePlan::reason, "why this plan was chosen, one sentence")
       .def_prop_ro("launch", &MachinePlan::launch,
                    "how GPUs launch it; empty for CPUs, and where an algorithm was asked for")
       .def("explain", &explain, nb::arg("message_bytes") = 0, nb::kw_only(), nb::arg("progress") = nb::none(),
-           "What the plan does to every link, what others would take, and what spoke for it; 0 bytes: a long message.");
+           "What the plan does to every link, what others would take, and what spoke for it. `message_bytes`: 0 for a "
+           "long message. `progress`: as for for_machine().");
   module.def(
       "plan_for_machine", &make_for_machine, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm") = "",
       nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
       nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("message_bytes") = 0,
       nb::arg("settings") = nb::none(), nb::arg("progress") = nb::none(),
-      "The plan of an algorithm on a machine, one rank a GPU. Without a name: what a communicator of these ranks "
-      "runs for a message of so many bytes (0: a long one), with these settings. progress(text) is called with what is "
-      "being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
+      "The plan of an algorithm on a machine.\n\n"
+      "`topology`: the machine, with one rank a GPU. `collective`: its name, such as \"all_reduce\". `algorithm`: as "
+      "for make(); empty for what a communicator of these ranks runs. `ranks`: 0 for all GPUs. `root`, `factors`, "
+      "`parts` and `access` are as for make(); 0 parts are as many as the algorithm likes. `message_bytes`: for which "
+      "the plan is chosen, 0 for a long message. `settings`: None for the defaults. `progress`: called with a text "
+      "that says what is being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
 
-  module.def("algorithms", &algorithm_table, "All algorithms.");
+  module.def("algorithms", &algorithm_table, "All algorithms, by name.");
   module.def(
       "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),
       nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 1, nb::arg("access") = "staged",
       nb::arg("groups") = std::vector<std::vector<int>>(), nb::arg("node_of") = std::vector<int>(),
       nb::arg("links") = std::vector<LinkTuple>(), nb::call_guard<nb::gil_scoped_release>(),
-      "The verified plan of an algorithm, \"ring\" or with more, such as \"flat(store, parts=2)\"; what is left "
-      "open is as "
-      "the algorithm likes it. `factors`: hierarchy, such as [4, 2]; `parts`: of the "
-      "message that are under way at once; `access`: \"staged\" or \"zero_copy\"; `groups`: NVLink groups as lists of "
-      "ranks, the leader first; `node_of`: "
-      "node of each rank; `links`: between pairs of ranks, such as (0, 1, 25.0) with 25 GB/s each way, in order. "
-      "Raises InvalidArgument that says what is legal.");
+      "The verified plan of an algorithm.\n\n"
+      "`collective`: its name, such as \"all_reduce\". `algorithm`: \"ring\", or with more, such as "
+      "\"flat(store, parts=2)\"; what is left open is as the algorithm likes it. `ranks`: how many. `root`: the rank "
+      "that gives or gets all, where the collective has one. `factors`: hierarchy, such as [4, 2]. `parts`: of the "
+      "message that are under way at once. `access`: \"staged\" or \"zero_copy\". `groups`: NVLink groups as lists of "
+      "ranks, the leader first. `node_of`: node of each rank. `links`: between pairs of ranks, such as (0, 1, 25.0) "
+      "with 25 GB/s each way, in order. Raises InvalidArgument that says what is legal.");
   module.def(
       "plan_from_json",
       [](const std::string& text, const std::string& file) { return verify(plan_from_json(text, file)); },
       nb::arg("text"), nb::arg("file") = "text",
-      "Reads and verifies a plan. Raises InvalidInput where the text is no plan, InvalidPlan where the plan is wrong.");
+      "Reads and verifies a plan. `text`: JSON, as Plan.to_json() gives it. `file`: what messages call it. Raises "
+      "InvalidInput where the text is no plan, InvalidPlan where the plan is wrong.");
 }
 
 }  // namespace plait::python

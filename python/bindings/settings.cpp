@@ -143,7 +143,7 @@ std::string repr(const Settings& settings) {
 void bind_settings_class(nb::module_& module) {
   nb::class_<Settings> settings(
       module, "Settings",
-      "What a communicator may be told. Settings(timeout_seconds=5) are the defaults with a change; "
+      "What a communicator may be told. `Settings(timeout_seconds=5)` are the defaults with a change; "
       "Settings.from_environment() reads the PLAIT_* variables, the table that `plait settings` prints, and "
       "takes changes as well. Every field can be read and set. Raises InvalidArgument.");
   settings
@@ -156,8 +156,8 @@ void bind_settings_class(nb::module_& module) {
            })
       .def_static(
           "from_environment", [](const nb::kwargs& fields) { return changed(Settings::from_environment(), fields); },
-          "The defaults, changed by the PLAIT_* variables of this process, and these by the arguments. Raises "
-          "InvalidInput and InvalidArgument.")
+          "The defaults, changed by the PLAIT_* variables of this process, and these by the arguments, which are those "
+          "of Settings. Raises InvalidInput and InvalidArgument.")
       .def(
           "__deepcopy__", [](const Settings& from, nb::handle) { return from; }, nb::arg("memo"))
       .def("__repr__", &repr);
@@ -165,7 +165,7 @@ void bind_settings_class(nb::module_& module) {
     settings.def_prop_rw(
         field.name, [&field](const Settings& its) { return field.get(its); },
         [&field](Settings& its, nb::handle value) { set_field(field, its, value); }, nb::arg("value").none(),
-        field.meaning);
+        join(field.meaning, ". Value: ", field.expected, ".").c_str());
   }
 }
 
@@ -191,8 +191,7 @@ void bind_settings(nb::module_& module) {
   module.def(
       "launch_environment", [] { return detect_launch_environment(); },
       "Rank and size as `plait run`, torchrun, mpirun, srun or another launcher gave them; None where none started "
-      "this "
-      "process. Raises InvalidInput.");
+      "this process. Raises InvalidInput.");
   module.def("launcher_variables", &launcher_variables,
              "The environment variables by which launchers say which rank a process is, or of how many.");
   module.def("all_launcher_variables", &all_launcher_variables,

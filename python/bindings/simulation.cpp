@@ -150,18 +150,23 @@ void bind_prediction(nb::module_& module) {
 
 void bind_simulation(nb::module_& module) {
   bind_prediction(module);
-  nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine.")
-      .def_ro("algorithm", &MachineSimulation::algorithm, "with its arguments")
-      .def_prop_ro("topology", [](const MachineSimulation& made) { return made.topology(); })
+  nb::class_<MachineSimulation>(module, "Simulation", "A simulated run of a plan on a machine, as simulate() gives it.")
+      .def_ro("algorithm", &MachineSimulation::algorithm, "what made the plan, with its arguments")
+      .def_prop_ro(
+          "topology", [](const MachineSimulation& made) { return made.topology(); },
+          "the machine, with only the GPUs that take part")
       .def_prop_ro(
           "profile", [](const MachineSimulation& made) { return made.ranks_on().profile->name; },
           "where costs come from")
-      .def_prop_ro("ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); })
       .def_prop_ro(
-          "reason", [](const MachineSimulation& made) { return made.chosen.choice.reason(); }, "one sentence")
+          "ranks", [](const MachineSimulation& made) { return made.ranks_on().ranks(); },
+          "how many ranks the plan is for")
+      .def_prop_ro(
+          "reason", [](const MachineSimulation& made) { return made.chosen.choice.reason(); },
+          "why this plan was chosen, one sentence")
       .def_ro("is_proved", &MachineSimulation::is_proved,
               "whether the plan was proved; of others the form was checked, since their proof takes long")
-      .def_ro("operations", &MachineSimulation::operations, "of all queues of all ranks")
+      .def_ro("operations", &MachineSimulation::operations, "how many there are in all queues of all ranks")
       .def_prop_ro(
           "shifts", [](const MachineSimulation& made) { return made.shifts ? made.shifts->text() : ""; },
           "under which ranks look alike that were simulated once: \"shifts of 32 x 25 nodes\"; empty: none were")
@@ -185,10 +190,15 @@ void bind_simulation(nb::module_& module) {
           "bound_seconds", [](const MachineSimulation& made) { return bound_of(made.machine, made.run).seconds; },
           "of the busiest link, if it were never idle")
       .def_prop_ro("causes", &causes_of, "Seconds of the critical path by cause, which add up to `seconds`.")
-      .def_prop_ro("links", &link_rows, "A dict for each direction of a link, and each memory, that carries anything.")
-      .def_prop_ro("queues", &queue_rows, "A dict for each queue: when it ends, how long it moves bytes and waits.")
+      .def_prop_ro("links", &link_rows,
+                   "A dict for each direction of a link, and each memory, that carries anything: `name`, `kind`, "
+                   "`bytes`, `gbps` (10^9 bytes/s, or None), `busy_seconds`, `most_flows` (transfers at once) and "
+                   "`critical_seconds` (of the critical path).")
+      .def_prop_ro("queues", &queue_rows,
+                   "A dict for each queue: `rank`, `queue` (its number there), `end_seconds`, `moving_seconds` (in "
+                   "which it moves bytes) and `waiting_seconds`.")
       .def("describe", &MachineSimulation::describe, "Time, bound and critical path, in a few lines.")
-      .def("describe_links", &MachineSimulation::describe_links, "A table of links.")
+      .def("describe_links", &MachineSimulation::describe_links, "`links` as a table, with units.")
       .def("trace", &MachineSimulation::trace,
            "The timeline as Chrome's trace events in JSON, which Perfetto opens. Raises InvalidArgument where the run "
            "has more than a million steps.")
@@ -200,17 +210,20 @@ void bind_simulation(nb::module_& module) {
       nb::arg("factors") = std::vector<int>(), nb::arg("parts") = 0, nb::arg("access") = "staged",
       nb::arg("folding") = "auto", nb::arg("prove") = false, nb::arg("settings") = nb::none(),
       nb::arg("progress") = nb::none(),
-      "What a plan should take on a machine, one rank a GPU, by simulation: arguments as of plan_for_machine(). Of "
-      "more than 256 ranks those that look alike are simulated once; with folding='never' every rank is, with 'always' "
-      "few ranks are folded as well. Figures are the same. With prove=True the plan is proved, however long that "
-      "takes. "
-      "Raises InvalidArgument, also of a plan that must be proved and is too large.");
+      "What a plan should take on a machine, by simulation.\n\n"
+      "`topology`, `collective`, `algorithm`, `ranks`, `root`, `factors`, `parts`, `access`, `settings` and `progress` "
+      "are as for plait.plans.for_machine(). `message_bytes`: of the message. `folding`: of more than 256 ranks those "
+      "that look alike are simulated once; with \"never\" every rank is, with \"always\" few ranks are folded as well. "
+      "Figures are the same. `prove`: whether the plan is proved, however long that takes. Raises InvalidArgument, "
+      "also of a plan that must be proved and is too large.");
   module.def(
       "simulate_plan", &make_of_plan, nb::arg("topology"), nb::arg("plan"), nb::arg("message_bytes"), nb::kw_only(),
       nb::arg("profile") = "", nb::arg("settings") = nb::none(),
-      "What a plan that somebody wrote should take on a machine, one rank a GPU, with the costs of the profile of "
-      "that name (empty: of the one that fits). Raises InvalidArgument where the plan's nodes are not those of "
-      "the ranks, or there is no such profile.");
+      "What a plan that somebody wrote should take on a machine.\n\n"
+      "`topology`: the machine, with one rank a GPU. `plan`: such as plait.plans.load() gives. `message_bytes`: of "
+      "the message. `profile`: the name of the one that has the costs, empty for the one that fits. `settings`: None "
+      "for the defaults. Raises InvalidArgument where the plan's nodes are not those of the ranks, or there is no such "
+      "profile.");
 }
 
 }  // namespace plait::python

@@ -1,8 +1,8 @@
 """Plait: collective communication over every useful path of a machine at once."""
 
 from . import errors, plans, simulator, topology
-from ._core import Plan, PremulSum, __version__, premul_sum
-from .communicator import Communicator, Settings, UniqueId, create_unique_id, in_process, init
+from ._core import Plan, PremulSum, Settings, UniqueId, __version__, create_unique_id, premul_sum
+from .communicator import Communicator, in_process, init
 from .errors import Error, InvalidArgument, InvalidInput, InvalidPlan, Mismatch, PeerFailed, Timeout
 from .streams import BLOCKING
 

@@ -2,6 +2,7 @@
 from collections.abc import Callable, Sequence
 
 __version__: str
+"""The version of the package, such as "0.1.0"."""
 __commit__: str
 
 def same_name(a: str, b: str) -> bool: ...

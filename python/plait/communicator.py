@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _core, plans, streams
+from ._core import Settings, UniqueId
 from .errors import Error, InvalidArgument
 
 TYPE_CHECKING = False  # importing typing takes longer than all of Plait
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from ._core import Topology
 
     Op = str | _core.PremulSum
-
-Settings = _core.Settings
-UniqueId = _core.UniqueId
-create_unique_id = _core.create_unique_id
 
 
 class Communicator:
@@ -47,9 +44,9 @@ class Communicator:
 
     Types: int8 to int64, uint8 to uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, bool,
     complex64, complex128. Objects, texts, times and records are refused whatever `dtype` is.
-    Operations: "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and plait.premul_sum(factor),
-    the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in float32 and are rounded
-    once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
+    Operations (`op`): "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and
+    plait.premul_sum(factor), the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in
+    float32 and are rounded once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
     by the number of ranks and truncated toward zero: that of -3 and 0 is -1. Of bool, "sum" and "max" are or, "prod"
     and "min" are and. Complex numbers have "sum", "avg" and premul_sum.
 
@@ -64,7 +61,7 @@ class Communicator:
     def __init__(
         self, id: UniqueId, rank: int, size: int, settings: Settings | None = None, *, device: Any = None
     ) -> None:
-        """Joins `size` ranks as `rank`; returns when all are there. `device` is as for init().
+        """Joins `size` ranks as `rank`; returns when all are there. `settings` and `device` are as for init().
 
         `id` is the same on all ranks; rank 0 must be in the process that made it. Raises Timeout naming the ranks that
         did not come, Mismatch for two ranks of one number or different sizes.
@@ -261,9 +258,10 @@ class Communicator:
         """Gives `send_counts[r]` rows to each rank r, and gets `receive_counts[r]` rows from it.
 
         Shapes: array (n, …) with n the sum of the send counts, out (m, …) with m that of the receive counts. Blocks
-        follow each other in the order of ranks, or begin at the rows that the displacements name. No rank knows the
-        counts of others: what rank a sends to rank b is what b expects of a, or all ranks get Mismatch, which names
-        both. Gives `out`. In place: `out=array` with equal counts and displacements; the array is copied first.
+        follow each other in the order of ranks, or begin at the rows that `send_displacements` and
+        `receive_displacements` name. No rank knows the counts of others: what rank a sends to rank b is what b expects
+        of a, or all ranks get Mismatch, which names both. Gives `out`. In place: `out=array` with equal counts and
+        displacements; the array is copied first.
         """
         sends, receives = (send_counts, send_displacements), (receive_counts, receive_displacements)
         return self._by_counts("all_to_all", array, out, dtype, sends=sends, receives=receives, stream=stream)
@@ -443,17 +441,21 @@ class Communicator:
     def plan_for(
         self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0
     ) -> _core.Plan:
-        """The verified plan that such a call runs.
+        """The verified plan that a call of `collective` runs, with this `dtype`, `op` and `root`.
 
         `count` is in elements: of the whole array for all_reduce, reduce and broadcast; of what one rank gives for
         all_gather and gather, or gets for reduce_scatter and scatter; of what one rank gives one rank for all_to_all;
         of all blocks together for all_gather_v and the like.
-        On two GPUs the last part of a longer message may go by another plan; `plait plan` says so.
+        On two GPUs the last part of a longer message may go by another plan; `plait plan` says so. Raises
+        InvalidArgument.
         """
         return self._core.plan_for(_core.Call(collective, count, dtype, op, root))
 
     def reason_for(self, collective: str, count: int, *, dtype: Any = "float32", op: str = "sum", root: int = 0) -> str:
-        """Why plan_for() gives that plan, in a sentence."""
+        """Why plan_for() gives that plan, in a sentence.
+
+        The arguments `collective`, `count`, `dtype`, `op` and `root` are those of plan_for().
+        """
         return self._core.reason_for(_core.Call(collective, count, dtype, op, root))
 
     def abort(self, reason: str) -> None:
@@ -496,6 +498,8 @@ class Communicator:
 def init(settings: Settings | None = None, *, sequence: int = 0, device: Any = None) -> Communicator:
     """The communicator of all ranks that `plait run`, torchrun, mpirun or srun started; of one rank without a launcher.
 
+    `settings`: None for those of the PLAIT_* variables (Settings.from_environment).
+
     `device`: None or "cpu" for arrays in host memory. "cuda" for those on the GPU of this rank's number on its host,
     from GPU 0 again where there are more ranks than GPUs; "cuda:1" or 1 for those on GPU 1; also a torch.device. All
     ranks have a GPU, or none has.
@@ -510,9 +514,10 @@ def init(settings: Settings | None = None, *, sequence: int = 0, device: Any = N
 def in_process(
     size: int, settings: Settings | None = None, *, devices: Sequence[int] | None = None
 ) -> list[Communicator]:
-    """All ranks of a new communicator in this process, one for each of `size` threads.
+    """All ranks of a new communicator in this process, one for each of `size` threads. `settings`: as for init().
 
-    With `devices`, rank r works on the memory of GPU devices[r]; a GPU may be there several times.
+    With `devices`, rank r works on the memory of GPU devices[r]; a GPU may be there several times. Raises
+    InvalidArgument.
     """
     if devices is None:
         return [Communicator._of(core) for core in _core.Communicator.in_process(size, _given(settings))]

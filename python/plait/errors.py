@@ -1,5 +1,16 @@
 """The errors that Plait raises. Every message says what happened, where (rank, peer, file), and what to do about it."""
 
+__all__ = [
+    "Error",
+    "InvalidArgument",
+    "InvalidInput",
+    "InvalidPlan",
+    "Mismatch",
+    "PeerFailed",
+    "Timeout",
+    "class_of_code",
+]
+
 
 class Error(RuntimeError):
     """Anything that Plait reports; `code` is what kind in words, such as "peer failed"."""
@@ -47,7 +58,7 @@ _CLASSES = {cls.code: cls for cls in (InvalidArgument, InvalidInput, InvalidPlan
 
 
 def class_of_code(code: str) -> type[Error]:
-    """The class of an error's code; Error itself for codes that nobody catches."""
+    """The class of errors of this `code`; Error itself for codes that nobody catches."""
     return _CLASSES.get(code, Error)
 
 

@@ -21,7 +21,7 @@ _LARGEST = 256 << 20
 
 
 def load(path: str | os.PathLike[str]) -> Plan:
-    """Reads and verifies the plan of a file, as `plait plan --format json` writes it.
+    """Reads and verifies the plan of the file `path`, as `plait plan --format json` writes it.
 
     Raises OSError where there is no such file, InvalidInput where it holds no plan, InvalidPlan where the plan is
     wrong.

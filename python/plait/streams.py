@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 PER_THREAD = 2  # CUDA's default stream of the calling thread, cudaStreamPerThread
 
-# In the place of a stream: the call returns when its result is there (kBlockingStream).
 BLOCKING = (1 << 64) - 1
+"""In the place of a stream: the call returns when its result is there. Not for messages, nor for calls by counts."""
 
 
 def is_blocking(stream: Any) -> bool:

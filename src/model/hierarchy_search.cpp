@@ -20,7 +20,9 @@ bool is_better(const Hierarchy& a, const Hierarchy& b) {
 // Keeps the best of those that it is shown.
 class Ranking {
  public:
-  explicit Ranking(int keep) : keep_(static_cast<size_t>(keep)) {}
+  explicit Ranking(int keep) : keep_(static_cast<size_t>(keep)) {
+    if (keep < 1) fail(ErrorCode::kInvalidArgument, "keep is ", keep, "; it says how many are kept, from 1 on");
+  }
 
   void show(Hierarchy hierarchy) {
     ++ranking_.evaluations;
@@ -123,6 +125,10 @@ const char* name(Extension extension) {
 }
 
 Extension extension_of(const std::vector<int>& small, const std::vector<int>& large) {
+  const auto is_no_factor = [](int factor) { return factor < 1; };
+  if (std::ranges::any_of(small, is_no_factor) || std::ranges::any_of(large, is_no_factor)) {
+    fail(ErrorCode::kInvalidArgument, "a factor is less than 1");
+  }
   size_t same = 0;
   while (same < std::min(small.size(), large.size()) && small[same] == large[same]) ++same;
   if (same == small.size()) return Extension::kNewLayer;

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import termios
@@ -97,6 +98,31 @@ def test_completion_in_bash(line, words):
         ["bash", "-u", "-c", simulation + 'echo "${COMPREPLY[*]}"'], capture_output=True, text=True, check=True
     )
     assert (result.stdout.strip(), result.stderr) == (words, "")
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_completion_in_zsh(tmp_path):
+    script = shlex.join(command("completion", "zsh"))
+    (tmp_path / ".zshrc").write_text(
+        f"""PS1=; eval "$({script})"; plait() {{ print -r -- "<$*>" }}\n""", encoding="utf-8"
+    )
+    # A shell that a terminal talks to, since only such a one completes.
+    program = r"""
+        zmodload zsh/zpty
+        zpty shell zsh -o no_global_rcs -i
+        zpty -n -w shell $'plait plan --machine dgx1-v\t --expl\t\n'
+        zpty -r -m shell answer '*<*>*'
+        print -r -- $answer
+    """
+    result = subprocess.run(
+        ["zsh", "-f", "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment(ZDOTDIR=str(tmp_path)),
+        timeout=TIMEOUT,
+        check=True,
+    )
+    assert "<plan --machine dgx1-v100 --explain>" in result.stdout
 
 
 def test_version(capsys):

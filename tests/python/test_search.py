@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from plait import models, topology
+from plait import InvalidArgument, models, topology
 from plait.cli import main
 
 ABCI_2019 = Path(__file__).parents[2] / "examples" / "profiles" / "abci_2019.json"
@@ -61,6 +61,17 @@ def test_the_same_in_python(capsys):
     found = search(capsys, *ABCI, "--profile", str(ABCI_2019))
     assert (best[0][1], evaluations) == (found["best"][0]["seconds"], found["evaluations"]["all"])
     assert hierarchies.seconds(best[0][0], BYTES) == best[0][1]
+
+
+def test_what_python_cannot_search():
+    hierarchies = models.Hierarchies(topology.machine("dgx1-v100"))
+    for keep in (0, -1):
+        with pytest.raises(InvalidArgument, match=f"keep is {keep}"):
+            hierarchies.search_all(BYTES, 8, keep)
+        with pytest.raises(InvalidArgument, match=f"keep is {keep}"):
+            hierarchies.grow(BYTES, keep)
+    with pytest.raises(InvalidArgument, match="less than 1"):
+        models.extension_of([0], [4])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`plait completion`: what a shell needs to complete command lines of `plait`."""
+"""`plait completion`: what bash or zsh needs to complete command lines of `plait`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from collections.abc import Iterator
 
 from .. import plans, topology
 from .screen import show
+
+# zsh runs functions that are written for bash, once it is told to.
+_ZSH = """\
+autoload -Uz compinit bashcompinit
+(( $+functions[compdef] )) || compinit
+bashcompinit"""
 
 _SCRIPT = """\
 _plait() {{
@@ -27,18 +33,20 @@ complete -o default -F _plait plait"""
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "completion",
-        help="print what bash needs to complete commands and options",
+        help="print what bash or zsh needs to complete commands and options",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Prints a script for bash, which completes commands, options, machines and the like:\n\n"
+        description="Prints a script for a shell, which completes commands, options, machines and the like:\n\n"
         '  eval "$(plait completion bash)"\n\n'
-        "in ~/.bashrc, or once: plait completion bash > ~/.local/share/bash-completion/completions/plait",
+        "in ~/.bashrc, or once: plait completion bash > ~/.local/share/bash-completion/completions/plait\n\n"
+        '  eval "$(plait completion zsh)"\n\n'
+        "in ~/.zshrc.",
     )
-    parser.add_argument("shell", choices=("bash",), metavar="SHELL", help="bash")
-    parser.set_defaults(run=lambda _: _run(commands.choices))
+    parser.add_argument("shell", choices=("bash", "zsh"), metavar="SHELL", help="bash or zsh")
+    parser.set_defaults(run=lambda options: _run(options.shell, commands.choices))
     return parser
 
 
-def _run(commands: dict[str, argparse.ArgumentParser]) -> int:
+def _run(shell: str, commands: dict[str, argparse.ArgumentParser]) -> int:
     values = [
         f"    *' {name} {option}') words={shlex.quote(' '.join(words))} ;;"
         for name, parser in commands.items()
@@ -46,6 +54,8 @@ def _run(commands: dict[str, argparse.ArgumentParser]) -> int:
         for option in action.option_strings
         if (words := list(_values(action)))
     ]
+    if shell == "zsh":
+        show(_ZSH)
     options = [f"      {name}) words={shlex.quote(' '.join(_words(parser)))} ;;" for name, parser in commands.items()]
     show(_SCRIPT.format(commands=shlex.quote(" ".join(commands)), values="\n".join(values), options="\n".join(options)))
     return 0

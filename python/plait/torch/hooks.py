@@ -25,8 +25,10 @@ def all_reduce_hook(group: dist.ProcessGroup | None, bucket: dist.GradBucket) ->
 def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta | None = None) -> None:
     """Returns when every rank of the group has called it. Raises plait.Timeout, which names those that did not come.
 
-    `timeout`: None for that of the group. The group goes on after a Timeout. torch.distributed.monitored_barrier()
-    takes Gloo's groups only. Not for loops that are to be fast: ranks look at the store of the group.
+    The group goes on after a Timeout. torch.distributed.monitored_barrier() takes Gloo's groups only. Not for loops
+    that are to be fast: ranks look at the store of the group. Raises InvalidArgument for a group of another backend.
+
+    `group`: None for the default group. `timeout`: None for that of the group.
     """
     group = group or dist.group.WORLD
     if not isinstance(group, ProcessGroup):

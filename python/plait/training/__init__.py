@@ -1,12 +1,14 @@
-"""What a step of data-parallel training should take: compute, fusion and overlapped all-reduces. See docs/training.md.
+"""What a step of data-parallel training should take: compute, fusion and overlapped all-reduces.
 
-from plait import topology, training
+    from plait import topology, training
 
-resnet = training.network("resnet50")
-compute = training.Compute.from_throughput(resnet, batch=64, samples_per_second=405)
-all_reduce = training.Simulated(topology.machine("summit", nodes=4), "ring")
-step = training.train_step(resnet, ranks=24, batch=64, compute=compute, all_reduce=all_reduce)
-print(step.throughput, step.scaling_efficiency, step.rows)
+    resnet = training.network("resnet50")
+    compute = training.Compute.from_throughput(resnet, batch=64, samples_per_second=405)
+    all_reduce = training.Simulated(topology.machine("summit", nodes=4), "ring")
+    step = training.train_step(resnet, ranks=24, batch=64, compute=compute, all_reduce=all_reduce)
+    print(step.throughput, step.scaling_efficiency, step.rows)
+
+docs/training.md explains it.
 """
 
 from .architectures import NETWORKS, network

@@ -97,12 +97,13 @@ _MAKERS = {
     "cosmoflow": _cosmoflow,
 }
 
-NETWORKS = tuple(_MAKERS)  # names for network()
+NETWORKS = tuple(_MAKERS)
+"""The names that network() takes."""
 
 
 @cache
 def network(name: str) -> Network:
-    """A network of NETWORKS. Raises InvalidArgument for other names."""
+    """The network of this name, one of NETWORKS. Raises InvalidArgument for other names."""
     if name not in _MAKERS:
         raise InvalidArgument(f"there is no network '{name}'; take one of {', '.join(NETWORKS)}")
     return _MAKERS[name]()

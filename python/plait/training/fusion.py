@@ -13,7 +13,7 @@ _ROUNDING = 1e-9  # of a cycle
 
 @dataclass(frozen=True)
 class Gradient:
-    """A gradient of `bytes`, which is computed at `ready_seconds`."""
+    """A gradient of so many `bytes`, which is computed `ready_seconds` after the iteration began."""
 
     bytes: int
     ready_seconds: float
@@ -47,7 +47,11 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Message:
-    """A call: packed, reduced and unpacked, in this order, from `begin_seconds` on."""
+    """A call: packed, reduced and unpacked, in this order, from `begin_seconds` on.
+
+    bytes: of all of it. gradients: how many it is made of.
+    pack_seconds, all_reduce_seconds, unpack_seconds: what its three parts take.
+    """
 
     bytes: int
     gradients: int
@@ -58,6 +62,7 @@ class Message:
 
     @property
     def end_seconds(self) -> float:
+        """When the last part is done."""
         return self.begin_seconds + self.pack_seconds + self.all_reduce_seconds + self.unpack_seconds
 
 

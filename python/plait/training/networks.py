@@ -12,6 +12,7 @@ from functools import cached_property
 class Layer:
     """A layer with parameters.
 
+    name: of the layer.
     tensors: elements of each of its gradients, which are ready together, when its backward pass is over.
     multiply_adds: of the forward pass, for one sample.
     """
@@ -25,6 +26,7 @@ class Layer:
 class Network:
     """A network by its layers, in the order of the forward pass.
 
+    name: what network() calls it.
     samples: what one is, such as "images"; the unit of a throughput.
     source: where its layers are published.
     """

@@ -9,8 +9,8 @@ from ..errors import InvalidArgument
 from .fusion import Fusion, Gradient, Message, buffers, schedule
 from .networks import Network
 
-# Seconds of a collective over all ranks, by bytes of the message.
 Times = Callable[[int], float]
+"""Seconds of a collective over all ranks, by bytes of the message."""
 
 MEMORY_GBPS = 600.0  # as in the default profile: what a GPU of 900 GB/s gets
 _UPDATE_ACCESSES = 5  # momentum: weight, gradient and momentum are read, weight and momentum written
@@ -19,7 +19,12 @@ _COPY_ACCESSES = 2
 
 @dataclass(frozen=True)
 class Compute:
-    """Seconds of one GPU for a whole batch, without communication."""
+    """What one GPU takes for a whole batch, without communication.
+
+    forward_seconds: of the forward pass.
+    backward_seconds: of the backward pass.
+    update_seconds: of the update of the parameters.
+    """
 
     forward_seconds: float
     backward_seconds: float
@@ -27,6 +32,7 @@ class Compute:
 
     @property
     def seconds(self) -> float:
+        """Of all three together."""
         return self.forward_seconds + self.backward_seconds + self.update_seconds
 
     @staticmethod
@@ -35,7 +41,8 @@ class Compute:
     ) -> Compute:
         """Divides the time of a step on one GPU: the update moves memory, backward takes twice what forward takes.
 
-        batch: samples. samples_per_second: of one GPU, training alone. memory_gbps: 10^9 bytes/s.
+        network: what is trained. batch: samples. samples_per_second: of one GPU, training alone.
+        memory_gbps: bandwidth of the GPU's memory, 10^9 bytes/s.
         Raises InvalidArgument where a number is not positive, or nothing is left beside the update.
         """
         if not (batch >= 1 and samples_per_second > 0 and memory_gbps > 0):
@@ -54,6 +61,7 @@ class Compute:
 class Step:
     """An iteration on every one of `ranks` GPUs.
 
+    network: what is trained. batch: samples of one GPU. compute: what one GPU takes without communication.
     seconds: from its begin to that of the next.
     rows: the six rows of UEN-58 (forward, backward, pack, all_reduce, unpack, update), in seconds that lengthen the
         iteration; they add up to `seconds`. What the backward pass hides is in none of them. Waiting for a cycle of
@@ -77,7 +85,7 @@ class Step:
         return self.ranks * self.batch / self.seconds
 
     def epoch_seconds(self, samples: int) -> float:
-        """Seconds for so many samples, of all ranks together (TEM-45)."""
+        """Seconds for `samples`, a number of samples of all ranks together (TEM-45)."""
         return samples / self.throughput
 
     @property
@@ -87,17 +95,17 @@ class Step:
 
     @property
     def speedup(self) -> float:
-        """Over one GPU (NVG-84)."""
+        """The throughput over that of one GPU by itself (NVG-84)."""
         return self.throughput / self.throughput_of_one
 
     @property
     def scaling_efficiency(self) -> float:
-        """The throughput over that of as many GPUs by themselves (NVG-84)."""
+        """The throughput over that of as many GPUs by themselves (NVG-84): 1 where communication takes no time."""
         return self.speedup / self.ranks
 
     @property
     def parallel_efficiency(self) -> float:
-        """(total - pack - all_reduce - unpack) / total (UEN-56), of the seconds that are not hidden."""
+        """(total - pack - all_reduce - unpack) / total (UEN-56), of the seconds that are not hidden: 0 to 1."""
         exposed = sum(self.rows[row] for row in ("pack", "all_reduce", "unpack"))
         return (self.seconds - exposed) / self.seconds
 
@@ -105,7 +113,10 @@ class Step:
 def gradients(network: Network, compute: Compute, *, overlap: bool = True, element_bytes: int = 4) -> list[Gradient]:
     """The gradients in the order of the backward pass, the last layer's first, and when each is ready.
 
-    A layer takes the share of the pass that its multiply-adds have. Without `overlap` all are ready at the end.
+    A layer takes the share of the pass that its multiply-adds have.
+
+    network: whose gradients they are. compute: what its passes take. overlap: without it all are ready at the end.
+    element_bytes: of a gradient.
     """
     end = compute.forward_seconds + compute.backward_seconds
     found, done = [], 0
@@ -133,6 +144,7 @@ def train_step(
 
     network: one of training.network(), or your own layers.
     ranks: GPUs, each with its own `batch` samples. With one nothing is sent.
+    compute: what one GPU takes without communication.
     all_reduce: seconds by bytes of a message; training.Simulated, training.Measured or any function.
     fusion: default Fusion(), which is Horovod's. A buffer of several gradients is packed before, and unpacked after.
     overlap: whether messages go while the backward pass is under way. They do not slow it down.
@@ -185,7 +197,8 @@ def _exposed(messages: Sequence[Message], end_of_backward: float) -> dict[str, f
 def start_seconds(network: Network, broadcast: Times, *, threshold_bytes: float = 0, element_bytes: int = 4) -> float:
     """Seconds of the broadcast that gives all ranks the parameters of one before the first iteration.
 
-    broadcast: seconds by bytes. threshold_bytes: of the fusion buffer; 0 sends each tensor alone, one after another.
+    network: whose parameters they are. broadcast: seconds by bytes. threshold_bytes: of the fusion buffer; 0 sends
+        each tensor alone, one after another. element_bytes: of a parameter.
     """
     tensors = [Gradient(elements * element_bytes, 0.0) for layer in network.layers for elements in layer.tensors]
     return sum(broadcast(sum(it.bytes for it in buffer)) for buffer in buffers(tensors, threshold_bytes))

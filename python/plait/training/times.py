@@ -17,7 +17,7 @@ class Simulated:
     """Seconds of a collective on a machine, by the simulator.
 
     topology: the machine. algorithm: as `plait plan --algorithm` takes it; "" is what a communicator runs for each
-    size. collective: its name. ranks: 0 is all GPUs.
+    size. collective: its name. ranks: 0 is all GPUs. settings, progress: as for plait.plans.for_machine().
 
     It simulates sizes that are powers of two, each once and only where they are needed, and goes in a straight line
     between two of them. Calls raise InvalidArgument where the algorithm has no plan for the machine.
@@ -40,6 +40,7 @@ class Simulated:
         self._seconds: dict[int, float] = {}
 
     def __call__(self, size: int) -> float:
+        """Seconds for a message of `size` bytes."""
         if size <= _LEAST_BYTES:
             return self._simulated(_LEAST_BYTES)
         above = 1 << (size - 1).bit_length()
@@ -67,7 +68,10 @@ class Measured:
 
     @staticmethod
     def from_bench(text: str, file: str = "text") -> Measured:
-        """Out of place, from what `plait bench --json` wrote. Raises InvalidInput where it is something else."""
+        """Out of place, from what `plait bench --json` wrote.
+
+        text: that. file: what messages call it. Raises InvalidInput where it is something else.
+        """
         try:
             rows = [(row["size"], row["out_of_place"]["time"] * 1e-6) for row in json.loads(text)["results"]]
         except (ValueError, KeyError, TypeError):
@@ -75,6 +79,7 @@ class Measured:
         return Measured(rows)
 
     def __call__(self, size: int) -> float:
+        """Seconds for a message of `size` bytes."""
         if size <= self.rows[0][0]:
             return self.rows[0][1]
         above = min(bisect_left(self.rows, (size, 0.0)), len(self.rows) - 1)
