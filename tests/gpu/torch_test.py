@@ -3,6 +3,7 @@
 
     tests/gpu/torch_test.py FOLDER                 # that holds the package plait; a process for each GPU, beside "nccl"
     tests/gpu/torch_test.py FOLDER --device cpu    # three processes, beside "gloo"
+    tests/gpu/torch_test.py FOLDER --only killed   # one job; --help lists them
 
 Ranks call collectives (torch_scenarios.py) and train small networks with DistributedDataParallel and FSDP
 (torch_training.py) on both backends, from the same seeds. Every tensor must be the same, bit for bit, but for the
@@ -16,12 +17,14 @@ A table of all jobs comes last. Exit status: 0 success, 1 failure, 77 skipped.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -157,16 +160,13 @@ def check_results(arguments: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def check_promises(arguments: argparse.Namespace) -> list[Row]:
-    rows = []
-    for what in ("features", "mismatch", "absent", *(["capture"] if arguments.device == "cuda" else [])):
-        with tempfile.TemporaryDirectory() as name:
-            ended = run_job(arguments, "plait", Path(name), what)
-        rows.append(Row(what, torch_jobs.failures(ended), f"{max(it.at for it in ended):.1f} s"))
-    return rows
+def check_promise(what: str, arguments: argparse.Namespace) -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        ended = run_job(arguments, "plait", Path(name), what)
+    return [Row(what, torch_jobs.failures(ended), f"{max(it.at for it in ended):.1f} s")]
 
 
-def check_death(arguments: argparse.Namespace) -> Row:
+def check_death(arguments: argparse.Namespace) -> list[Row]:
     """Every other rank ends in time, and says which one was killed."""
     with tempfile.TemporaryDirectory() as name:
         ended = run_job(arguments, "plait", Path(name), "killed", grace=DEATH_SECONDS)
@@ -174,14 +174,14 @@ def check_death(arguments: argparse.Namespace) -> Row:
     for rank, it in enumerate(ended):
         if rank != KILLED and not re.search(rf"PeerFailed.*rank {KILLED}\b", it.said):
             failed.append(f"rank {rank} names no rank {KILLED}: {it.said[-1500:]}")
-    return Row("a rank is killed", failed, torch_jobs.last_end(ended, KILLED))
+    return [Row("a rank is killed", failed, torch_jobs.last_end(ended, KILLED))]
 
 
-def measure_costs(arguments: argparse.Namespace) -> Row:
+def measure_costs(arguments: argparse.Namespace) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         failed = torch_jobs.failures(run_job(arguments, "plait", Path(name), "costs"))
         costs = "" if failed else Path(name, "0.costs").read_text()
-    return Row("what calls take on the host", failed, "medians of rank 0, not judged\n" + costs.rstrip())
+    return [Row("what calls take on the host", failed, "medians of rank 0, not judged\n" + costs.rstrip())]
 
 
 class Row(NamedTuple):
@@ -196,10 +196,24 @@ class Row(NamedTuple):
         print(f"{self.job:36} {outcome:12} {self.words}", flush=True)
 
 
+JOBS: dict[str, Callable[[argparse.Namespace], list[Row]]] = {
+    "results": check_results,
+    **{what: functools.partial(check_promise, what) for what in ("features", "mismatch", "absent", "capture")},
+    "killed": check_death,
+    "costs": measure_costs,
+}
+ON_GPUS_ALONE = {"capture", "costs"}
+
+
+def jobs_of(arguments: argparse.Namespace) -> list[str]:
+    return [job for job in arguments.only or JOBS if arguments.device == "cuda" or job not in ON_GPUS_ALONE]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="that holds the package plait")
     parser.add_argument("--device", choices=list(OTHERS), default="cuda")
+    parser.add_argument("--only", nargs="+", choices=list(JOBS), metavar="JOB", help=f"of {', '.join(JOBS)}")
     of_rank = parser.add_argument_group("of one rank, as this program starts it")
     of_rank.add_argument("--backend")
     of_rank.add_argument("--job", type=Path)
@@ -225,9 +239,8 @@ def main() -> int:
         return SKIPPED
     torch_jobs.end_by_exception_on_sigterm()
     rows: list[Row] = []
-    for job in (check_results, check_promises, check_death, *([measure_costs] if arguments.device == "cuda" else [])):
-        made = job(arguments)
-        for row in made if isinstance(made, list) else [made]:
+    for job in jobs_of(arguments):
+        for row in JOBS[job](arguments):
             row.show()
             print(*row.failures, sep="\n", end="\n" if row.failures else "", flush=True)
             rows.append(row)

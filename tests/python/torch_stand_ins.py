@@ -140,7 +140,8 @@ class Group(plait.torch.ProcessGroup):
 
     def _make_gpus(self):
         self.cuda = Streams()
-        return HostForGpus(self._own_store, self._rank, self._size, self._settings, self._note, self.cuda)
+        words = (self._explain, self._note)
+        return HostForGpus(self._own_store, self._rank, self._size, self._settings, *words, self.cuda)
 
 
 def _convert(argument):

@@ -255,3 +255,20 @@ def group_of_one_device(ranks):
     assert group._get_backend(torch.device("cuda")) is group
     error = failure_of(lambda: group._get_backend(torch.device("xpu")), RuntimeError)
     assert "no calls for tensors on xpu" in error, error
+
+
+@scenario
+def failures_that_nobody_was_told_of(ranks):
+    """What went wrong on a GPU after the last call is raised when the group is destroyed; what was raised, is not."""
+    groups = [dist.new_group(backend="plait_on_streams") for _ in range(2)]
+    for group in groups:
+        group.allreduce([torch.ones(3)], asynchronous_options()).wait()
+    dist.barrier(ranks.gloo)
+    if ranks.rank == 0:
+        for group in groups:
+            calls_of(group).communicator.abort("rank 0 has seen enough")
+    dist.barrier(ranks.gloo)
+    assert "has seen enough" in failure_of(groups[0].shutdown, plait.PeerFailed)
+    assert "has seen enough" in failure_of(lambda: dist.all_reduce(torch.ones(3), group=groups[1]), plait.PeerFailed)
+    groups[1].shutdown()
+    dist.barrier(ranks.gloo)

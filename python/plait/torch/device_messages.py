@@ -48,12 +48,15 @@ class DeviceMessages:
         """Fills the tensor with the next message from `peer`."""
         return self._post("recv", tensor, peer, self._rank, f"from rank {peer}")
 
-    def close(self, reason: str, seconds: float) -> None:
-        """Ends all lanes, and with `reason` the messages that do not end within so many seconds."""
+    def close(self, reason: str, seconds: float) -> Error | None:
+        """Ends all lanes, and with `reason` the messages that do not end within so many seconds.
+
+        Gives a failure that nobody was told of.
+        """
         self._is_closed = True
         end = time.monotonic() + seconds
-        for lane in list(self._lanes.values()):
-            lane.close(reason, max(0.0, end - time.monotonic()))
+        unseen = [lane.close(reason, max(0.0, end - time.monotonic())) for lane in list(self._lanes.values())]
+        return next(filter(None, unseen), None)
 
     def _post(self, call: str, tensor: torch.Tensor, source: int, destination: int, where: str) -> LaterWork:
         if self._is_closed:
@@ -144,25 +147,31 @@ class DeviceLane:
         finally:
             self._end_call()
 
-    def close(self, reason: str, seconds: float) -> None:
-        """Takes no further messages, and ends those that are not done in so many seconds."""
+    def close(self, reason: str, seconds: float) -> Error | None:
+        """Takes no further messages, and ends those that are not done in so many seconds.
+
+        Gives a failure of the GPU that nobody was told of.
+        """
         with self._changed:
             self._changed.wait_for(lambda: not self._is_busy and not self._posts, seconds)
             self._is_closed = True
             is_busy = self._is_busy
             self._changed.notify_all()
         calls = self._calls
-        if calls is not None and (is_busy or not self._is_idle_within(calls, seconds)):
+        is_aborted = calls is not None and (is_busy or not self._is_idle_within(calls, seconds))
+        if is_aborted:
             calls.communicator.abort(reason)
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_SECONDS_TO_END)
+        was_told = self._failure is not None or is_aborted
         self._fail(Error("the process group was destroyed before the message was done"))
-        if calls is not None:
-            try:
+        try:
+            if calls is not None:
                 calls.communicator.close()
-            except Error as error:  # of a message: its work says so, too
-                self._failure = self._failure or error
+        except Error as error:
+            return None if was_told else self._explain_end(error)
+        return None
 
     def _is_idle_within(self, calls: DeviceCalls, seconds: float) -> bool:
         """Whether the GPU is done with all messages after so many seconds at most."""

@@ -26,15 +26,16 @@ class Gpus:
         rank: int,
         size: int,
         settings: _core.Settings,
+        explain: Callable[[Error], Error],
         note: Callable[[Error], Error],
         cuda: Any = TorchStreams,
     ) -> None:
-        """`note`: explains an error, and keeps it for the group."""
+        """`explain`: says of an error what its ranks are; `note`: does so, and keeps it, since it ends the group."""
         self._store, self._rank, self._size, self._settings = store, rank, size, settings
         self._note, self._cuda = note, cuda
         self._making = threading.Lock()
         self.calls: dict[int, DeviceCalls] = {}  # by the GPU's number
-        self.messages = DeviceMessages(store, rank, settings, note, cuda)
+        self.messages = DeviceMessages(store, rank, settings, explain, cuda)
 
     def calls_on(self, gpu: int, what: str) -> DeviceCalls:
         """The calls on a GPU. The first time, all ranks of the group meet for them."""
@@ -50,11 +51,15 @@ class Gpus:
         for calls in list(self.calls.values()):
             calls.communicator.abort(reason)
 
-    def close(self, reason: str, seconds: float, seconds_for_messages: float) -> None:
-        """Leaves when everything is done; what is not after so many seconds ends with `reason`."""
-        self.messages.close(reason, seconds_for_messages)
+    def close(self, reason: str, seconds: float, seconds_for_messages: float) -> Error | None:
+        """Leaves when everything is done; what is not after so many seconds ends with `reason`.
+
+        Gives a failure of a message that nobody was told of.
+        """
+        unseen = self.messages.close(reason, seconds_for_messages)
         for calls in self.calls.values():
             calls.close(reason, seconds)
+        return unseen
 
     def _make(self, gpu: int, what: str) -> DeviceCalls:
         with self._making:

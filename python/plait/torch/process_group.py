@@ -83,7 +83,7 @@ class ProcessGroup(dist.ProcessGroup):
         _groups.add(self)
 
     def _make_gpus(self) -> Gpus:
-        return Gpus(self._own_store, self._rank, self._size, self._settings, self._note)
+        return Gpus(self._own_store, self._rank, self._size, self._settings, self._explain, self._note)
 
     # --- What c10d asks of a group ---
 
@@ -451,7 +451,8 @@ class ProcessGroup(dist.ProcessGroup):
             self._queue.close(_SECONDS_AT_EXIT)
         self._messages.close(reason, _SECONDS_AT_EXIT)
         was_known = self._failure is not None
-        self._gpus.close(reason, seconds, _SECONDS_AT_EXIT)
+        of_message = self._gpus.close(reason, seconds, _SECONDS_AT_EXIT)
+        self._failure = self._failure or of_message
         unseen = None if was_known else self._failure
         try:
             self._communicator.close()
