@@ -170,8 +170,11 @@ def absent(world: World) -> None:
         def calls() -> None:
             work = dist.all_reduce(torch.ones(10, device=world.device), group=group, async_op=True)
             work.wait()  # does not wait on the host
-            world.synchronize()  # until the kernel gives up
-            dist.all_reduce(torch.ones(10, device=world.device), group=group)
+            world.synchronize()  # until the kernel gives up, of which the host hears a moment later
+            end = time.monotonic() + ABSENT_SECONDS
+            while time.monotonic() < end:
+                dist.all_reduce(torch.ones(10, device=world.device), group=group)
+                time.sleep(0.01)
 
         text = failure_of(calls, plait.Timeout)
         assert "rank 1" in text, text
