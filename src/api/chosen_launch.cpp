@@ -17,9 +17,7 @@ bool is_of_others(const RankMachine& machine) {
 
 }  // namespace
 
-FlagPlace ChosenLaunch::flags() const {
-  return zero_copy ? FlagPlace::kBehindData : flags_of(shape.protocol);
-}
+FlagPlace ChosenLaunch::flags() const { return zero_copy ? FlagPlace::kBehindData : flags_of(shape.protocol); }
 
 std::string ChosenLaunch::text() const {
   const std::string kernels = to_text(shape, plan->report().shape.queues);
@@ -37,8 +35,7 @@ bool knows_launches(const RankMachine& machine) { return why_no_launches(machine
 std::optional<double> seconds_of_launch(const RankMachine& machine, const LaunchToTime& it) {
   if (it.zero_copy == nullptr && gpu_plan_limits().excess(*it.plan)) return std::nullopt;
   Routes routes(machine.topology, machine.placement);
-  const SimulatorProgram program =
-      compile_launch({it.plan, it.ending, it.zero_copy, it.shape, it.bytes}, routes);
+  const SimulatorProgram program = compile_launch({it.plan, it.ending, it.zero_copy, it.shape, it.bytes}, routes);
   const FlagPlace flags = it.zero_copy ? FlagPlace::kBehindData : flags_of(it.shape.protocol);
   const auto bytes = static_cast<double>(it.bytes);
   const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags, bytes);

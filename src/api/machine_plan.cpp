@@ -128,7 +128,8 @@ class OnGpus {
   // At both ends of the row.
   std::string instead(Query query, const PlannedRange& row) {
     if (row.choice.is_measured || row.choice.is_forced) return "";  // GPUs would insist on it
-    if (!tuner_of_gpus_) tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true, &kSimulatedLaunches);
+    if (!tuner_of_gpus_)
+      tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true, &kSimulatedLaunches);
     try {
       query.bytes = row.from;
       const std::string first = tuner_of_gpus_->choose(query).plan.text();

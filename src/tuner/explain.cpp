@@ -106,7 +106,8 @@ class ChoiceExplanation {
   std::string choices_text() const {
     std::string text = "choices   the best of each algorithm";
     if (!is_barrier_) text += is_long() ? " for long messages" : " for " + bytes_text(bytes_);
-    text += join(", by the model", is_simulated() ? "'s simulation: " : ": ", is_long() ? "bandwidth" : "time", ", what links allow at most, steps\n");
+    text += join(", by the model", is_simulated() ? "'s simulation: " : ": ", is_long() ? "bandwidth" : "time",
+                 ", what links allow at most, steps\n");
     size_t width = own_.name.size();
     for (const Alternative& it : others_) width = std::max(width, it.name.size());
     text += line(own_, width, "  <- this plan");

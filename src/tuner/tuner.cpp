@@ -11,6 +11,9 @@
 namespace plait {
 namespace {
 
+// Predicted times that differ by less may be the other way round.
+constexpr double kSurelyLess = 1.1;
+
 bool goes_over_more_paths(const Candidate& it) {
   const std::vector<PathShare>& shares = it.choice.arguments.shares;
   return std::any_of(shares.begin(), shares.end(), [](const PathShare& of) { return of.kind != PathKind::kDirect; });
@@ -238,8 +241,8 @@ Choice Tuner::choose(const Query& query) {
     } else if (const Candidate* faster = tuned == nullptr ? faster_than_guess(query, *rule) : nullptr) {
       const std::string guess = choice.plan.text();
       by_model(*faster);
-      choice.plan.reason = join("by the simulation of launches surely faster than ", guess, ", which was measured on ",
-                                measured_elsewhere_, " only");
+      choice.plan.reason = join("much faster than ", guess,
+                                ", by the simulation of launches; that one was measured on ", measured_elsewhere_);
       wish.follows_rules = false;
     } else {
       choice.is_measured = true;

@@ -2,9 +2,10 @@
 //
 // The first of these decides: the plan that the call names, the algorithm on which the user insists, a table of `plait
 // tune` for these very ranks, a table of the machine's profile. Else the candidate that the model finds cheapest is
-// taken: of up to 64 ranks, whose runs are simulated, the fastest of these. A table that was measured on other machines
+// taken; of up to 64 ranks their runs are simulated, and the fastest is. A table that was measured on other machines
 // gives way to a plan over more paths where direct ones alone do not allow as much. One that was measured with fewer
-// ranks gives way to a plan whose simulated launch is surely faster. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
+// ranks gives way to a plan whose simulated launch is much faster. The choice is a pure function of facts that are
+// equal on all ranks, so all choose alike.
 #pragma once
 
 #include <map>
@@ -25,9 +26,6 @@
 #include "tuner/plan_runs.hpp"
 
 namespace plait {
-
-// Predicted times that differ by less may be the other way round.
-inline constexpr double kSurelyLess = 1.1;
 
 // A choice for all messages of so many bytes.
 struct ChoiceRange {
@@ -118,9 +116,10 @@ class Tuner {
   Query sampled(Query query, size_t bytes) const;
   std::optional<double> launch_seconds(const PlanChoice& plan, const Query& query, const LaunchWish& wish);
   std::optional<double> launch_seconds(const Candidate& it, const Query& query);
+  // Launches that take longer are of no interest: where a row holds, only what is much faster is.
   double limit_of(const Query& query);
   std::optional<double> row_seconds(const MeasuredRule& rule, const Query& query);
-  // The candidate whose launch is surely faster than what was measured to be best with fewer ranks; else null.
+  // The candidate whose launch is much faster than what was measured to be best with fewer ranks; else null.
   const Candidate* faster_than_guess(const Query& query, const MeasuredRule& rule);
 
   const RankMachine machine_;
