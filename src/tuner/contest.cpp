@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace plait {
@@ -49,22 +50,21 @@ const Candidate* Contest::winner(const Candidates& candidates, size_t bytes, con
   std::vector<size_t> order(least.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return least[a] < least[b]; });
-  const Candidate* best = nullptr;
-  double best_seconds = limit;
+  std::vector<std::pair<size_t, double>> timed;
+  double fastest = std::numeric_limits<double>::infinity();
   for (const size_t index : order) {
-    if (least[index] >= best_seconds * (best == nullptr ? 1 : kSame)) break;
-    const Candidate& it = candidates.all[index];
-    const std::optional<double> seconds = sample(it, bytes, watch);
-    if (!seconds) continue;
-    const bool is_better = best == nullptr ? *seconds < best_seconds
-                                           : *seconds * kSame < best_seconds ||
-                                                 (*seconds <= best_seconds * kSame && it.steps < best->steps);
-    if (!is_better) continue;
-    best = &it;
-    best_seconds = *seconds;
+    if (least[index] >= std::min(limit, fastest * kSame)) break;
+    const std::optional<double> seconds = sample(candidates.all[index], bytes, watch);
+    if (!seconds || *seconds >= limit) continue;
+    timed.emplace_back(index, *seconds);
+    fastest = std::min(fastest, *seconds);
   }
-  winners_[bytes] = best == nullptr ? std::nullopt : std::optional(static_cast<size_t>(best - candidates.all.data()));
-  return best;
+  std::optional<size_t>& best = winners_[bytes];
+  for (const auto& [index, seconds] : timed) {
+    const bool is_as_fast = seconds <= fastest * kSame;
+    if (is_as_fast && (!best || candidates.all[index].steps < candidates.all[*best].steps)) best = index;
+  }
+  return best ? &candidates.all[*best] : nullptr;
 }
 
 const Candidate* Contest::fastest(const Candidates& candidates, double bytes, const Stopwatch& watch,

@@ -219,7 +219,6 @@ Choice Tuner::choose(const Query& query) {
     choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
                               " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
     wish.protocol = best.protocol;
-    choice.is_simulated = simulates(query.collective);
   };
   const bool is_free = query.plan == 0 && forced == nullptr;
   const TunedRule* const tuned = is_free ? tuned_rule(query) : nullptr;
@@ -241,6 +240,7 @@ Choice Tuner::choose(const Query& query) {
     } else if (const Candidate* faster = tuned == nullptr ? faster_than_guess(query, *rule) : nullptr) {
       const std::string guess = choice.plan.text();
       by_model(*faster);
+      choice.is_simulated = true;
       choice.plan.reason = join("much faster than ", guess,
                                 ", by the simulation of launches; that one was measured on ", measured_elsewhere_);
       wish.follows_rules = false;
@@ -250,6 +250,7 @@ Choice Tuner::choose(const Query& query) {
     }
   } else {
     by_model(cheapest(query, Compare::kSimulations));
+    choice.is_simulated = simulates(query.collective);
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, wish);
   choice.is_tuned = tuned != nullptr && (is_tuned_plan || choice.zero_copy);
