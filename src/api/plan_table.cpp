@@ -112,7 +112,7 @@ class Table {
     if (made_.ranges.back().to == 0) return "predicted " + costs;
     if (!has_simulated_) return join("predicted ", costs, " without contention (plait simulate has it)");
     if (!has_costed_) return join("simulated ", costs, ", with contention");
-    return join("predicted ", costs, ", where the model chose with contention, else without (plait simulate has it)");
+    return join("predicted ", costs, "; with contention where the model chose, else without (plait simulate has it)");
   }
 
   void add(const PlannedRange& range) {
