@@ -24,7 +24,7 @@ namespace {
 // Steps: 1. Bytes: the giver sends each block once. No scratch. In place: not all_to_all, where what comes would
 //   overwrite what is still to be sent.
 // When: blocks of unequal sizes; up to 16 GPUs of one node that links join in pairs, for all links are busy at once; up
-//   to 16 ranks on several nodes, for all_to_all if each node has one rank.
+//   to 32 ranks on several nodes; for all_to_all up to 16, if each node has one rank.
 Plan make_linear(const AlgorithmArguments& arguments) {
   check_arguments(linear(), arguments);
   PlanBuilder builder = start_plan(linear(), arguments, 1);
@@ -53,12 +53,19 @@ bool has_a_node_for_each_rank(const AlgorithmArguments& machine) {
   return static_cast<int>(nodes.size()) == machine.ranks;
 }
 
-// The model counts steps and bytes, and a message of its own for each of many ranks costs more than that.
-constexpr int kMostTriedRanks = 16;
+// The model counts steps and bytes, and a message of its own for each of many ranks costs more than that. Of a gather
+// or a scatter one rank has them all, and others one each. Up to so many take no longer to begin than the steps of a
+// tree.
+constexpr int kMostTriedRanks = 16, kMostTriedRanksOfRooted = 32;
+
+int most_tried_ranks(const AlgorithmArguments& machine) {
+  const bool is_rooted = machine.collective != Collective::kAllToAll;
+  return is_rooted && !on_one_node(machine) ? kMostTriedRanksOfRooted : kMostTriedRanks;
+}
 
 // On one node the queue of `flat` fills a switch or the host's memory, but of links in pairs one at a time.
 bool is_worth_trying(const AlgorithmArguments& machine) {
-  if (machine.access == Access::kZeroCopy || machine.ranks > kMostTriedRanks) return false;
+  if (machine.access == Access::kZeroCopy || machine.ranks > most_tried_ranks(machine)) return false;
   if (on_one_node(machine)) return on_gpus(machine) && links_join_all(machine);
   return machine.collective != Collective::kAllToAll || has_a_node_for_each_rank(machine);
 }

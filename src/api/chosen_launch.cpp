@@ -4,6 +4,7 @@
 #include "algorithms/steps/arguments.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "model/simulator/simulation.hpp"
 #include "tuner/gpu_launch.hpp"
 
 namespace plait {
@@ -16,12 +17,7 @@ bool is_of_others(const RankMachine& machine) {
 
 }  // namespace
 
-FlagPlace ChosenLaunch::flags() const {
-  if (zero_copy) return FlagPlace::kBehindData;
-  return shape.protocol == Protocol::kLl      ? FlagPlace::kEvery8Bytes
-         : shape.protocol == Protocol::kLl128 ? FlagPlace::kEvery128Bytes
-                                              : FlagPlace::kBehindData;
-}
+FlagPlace ChosenLaunch::flags() const { return zero_copy ? FlagPlace::kBehindData : flags_of(shape.protocol); }
 
 std::string ChosenLaunch::text() const {
   const std::string kernels = to_text(shape, plan->report().shape.queues);
@@ -31,6 +27,24 @@ std::string ChosenLaunch::text() const {
   }
   return ending ? join(kernels, ", the last slice of each channel as ", ending->plan().algorithm) : kernels;
 }
+
+namespace {
+
+bool knows_launches(const RankMachine& machine) { return why_no_launches(machine).empty(); }
+
+std::optional<double> seconds_of_launch(const RankMachine& machine, const LaunchToTime& it) {
+  if (it.zero_copy == nullptr && gpu_plan_limits().excess(*it.plan)) return std::nullopt;
+  Routes routes(machine.topology, machine.placement);
+  const SimulatorProgram program = compile_launch({it.plan, it.ending, it.zero_copy, it.shape, it.bytes}, routes);
+  const FlagPlace flags = it.zero_copy ? FlagPlace::kBehindData : flags_of(it.shape.protocol);
+  const auto bytes = static_cast<double>(it.bytes);
+  const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags, bytes);
+  return simulate(program, simulated, bytes).seconds;
+}
+
+}  // namespace
+
+const LaunchTimer kSimulatedLaunches = {knows_launches, seconds_of_launch};
 
 int calls_in_a_row(size_t bytes) {
   constexpr size_t kShortBytes = 8 << 20;

@@ -29,6 +29,9 @@ int calls_in_a_row(size_t bytes);
 // as a launch has room for, and the profile says what that costs.
 std::string why_no_launches(const RankMachine& machine);
 
+// What launches take, for tuners: by simulation of one call.
+extern const LaunchTimer kSimulatedLaunches;
+
 // The launch of a choice for a message of `request.bytes`. If the plan was asked for by its name, it is the launch
 // that a communicator would give it; of a zero-copy one, the plan that goes through host memory besides is that of the
 // tuner's own choice.

@@ -8,6 +8,7 @@
 
 #include "api/call_cache.hpp"
 #include "api/choice_for.hpp"
+#include "api/chosen_launch.hpp"
 #include "api/device_backend.hpp"
 #include "api/live_machine.hpp"
 #include "api/plan_limits.hpp"
@@ -71,7 +72,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     if (state_.process_sharing() == ProcessSharing::kSome) gpus.maps_buffers = false;
     gpus.most_sms = settings.max_sms < gpus.processors ? settings.max_sms : 0;
     machine.gpus = gpus;
-    tuner_.emplace(std::move(machine), settings, gpu_plan_limits(), true);
+    tuner_.emplace(std::move(machine), settings, gpu_plan_limits(), true, &kSimulatedLaunches);
   }
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override {

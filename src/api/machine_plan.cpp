@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithms/steps/arguments.hpp"
+#include "api/chosen_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "plan/conditions.hpp"
@@ -127,7 +128,8 @@ class OnGpus {
   // At both ends of the row.
   std::string instead(Query query, const PlannedRange& row) {
     if (row.choice.is_measured || row.choice.is_forced) return "";  // GPUs would insist on it
-    if (!tuner_of_gpus_) tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true);
+    if (!tuner_of_gpus_)
+      tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true, &kSimulatedLaunches);
     try {
       query.bytes = row.from;
       const std::string first = tuner_of_gpus_->choose(query).plan.text();
@@ -187,7 +189,9 @@ MachineChoice choose_for_machine(const Topology& topology, const MachinePlanRequ
   }
   const bool has_gpus = machine.gpus.has_value();
   MachineChoice made{
-      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus), {}, false};
+      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus, &kSimulatedLaunches),
+      {},
+      false};
   if (!request.algorithm.empty()) {
     made.choice.plan = asked_for(made.tuner->machine(), request);
     made.is_asked_for = true;

@@ -47,15 +47,7 @@ Plan plan_of(const PlanChoice& choice, Tuner& tuner) {
 
 FlagPlace flags_of(const MachineChoice& chosen) {
   if (!chosen.tuner->machine().gpus || chosen.is_asked_for) return FlagPlace::kBehindData;
-  switch (chosen.choice.launch.protocol) {
-    case Protocol::kLl:
-      return FlagPlace::kEvery8Bytes;
-    case Protocol::kLl128:
-      return FlagPlace::kEvery128Bytes;
-    case Protocol::kSimple:
-      break;
-  }
-  return FlagPlace::kBehindData;
+  return flags_of(chosen.choice.launch.protocol);
 }
 
 const Profile& profile_named(const std::string& name) {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "api/agreed_topology.hpp"
+#include "api/chosen_launch.hpp"
 #include "api/communicator.hpp"
 #include "api/communicator_impl.hpp"
 #include "api/cores.hpp"
@@ -64,7 +65,8 @@ Communicator::Impl::Impl(std::shared_ptr<Segment> segment, int own_rank, Peers p
           std::move(segment), own_rank, std::move(peers),
           {{own_settings.timeout_seconds, Logger(own_settings.log_level, own_rank)}, own_settings.wait_policy, crowded},
           std::move(other_nodes)),
-      tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus),
+      tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus,
+            &kSimulatedLaunches),
       host_log(Logger(own_settings.log_level, own_rank)),
       device_log(Logger(own_settings.log_level, own_rank)) {}
 

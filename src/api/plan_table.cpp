@@ -88,11 +88,8 @@ class Table {
     }
     if (has_predicted_) {
       const auto longest = static_cast<double>(made_.ranges.back().to);
-      text += join("time: predicted by the costs of profile ", machine.profile->name);
-      if (longest > 0) {
-        text += join(" without contention (plait simulate has it), at both ends of the row; the last ends with ",
-                     bytes_text(longest));
-      }
+      text += join("time: ", predicted_text());
+      if (longest > 0) text += join(", at both ends of the row; the last ends with ", bytes_text(longest));
       text += "\n";
     }
     if (!measured_source_.empty()) {
@@ -109,6 +106,15 @@ class Table {
   }
 
  private:
+  // The way in which the times came about.
+  std::string predicted_text() const {
+    const std::string costs = join("by the costs of profile ", made_.machine().profile->name);
+    if (made_.ranges.back().to == 0) return "predicted " + costs;
+    if (!has_simulated_) return join("predicted ", costs, " without contention (plait simulate has it)");
+    if (!has_costed_) return join("simulated ", costs, ", with contention");
+    return join("predicted ", costs, "; with contention where the model chose, else without (plait simulate has it)");
+  }
+
   void add(const PlannedRange& range) {
     const Choice& choice = range.choice;
     const bool is_first = &range == &made_.ranges.front(), is_last = &range == &made_.ranges.back();
@@ -138,6 +144,7 @@ class Table {
   std::string time_of(const PlannedRange& range) {
     if (range.measured.empty()) {
       has_predicted_ = true;
+      (range.choice.is_simulated ? has_simulated_ : has_costed_) = true;
       return span_text(range.from_seconds, range.to_seconds);
     }
     measured_source_ = range.measured_source;
@@ -162,7 +169,7 @@ class Table {
   const bool has_gpus_;
   std::vector<Cells> lines_;
   Reasons reasons_;
-  bool has_predicted_ = false, is_any_by_model_ = false;
+  bool has_predicted_ = false, has_simulated_ = false, has_costed_ = false, is_any_by_model_ = false;
   std::string measured_source_, lacking_;
 };
 

@@ -157,16 +157,20 @@ class Finder {
 
 }  // namespace
 
-CostCurve cost_of(const PlanModel& plan, const Costs& costs, Protocol protocol) {
+FlagPlace flags_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::kLl:
-      return plan.curve(costs, FlagPlace::kEvery8Bytes);
+      return FlagPlace::kEvery8Bytes;
     case Protocol::kLl128:
-      return plan.curve(costs, FlagPlace::kEvery128Bytes);
+      return FlagPlace::kEvery128Bytes;
     case Protocol::kSimple:
       break;
   }
-  return plan.curve(costs, FlagPlace::kBehindData);
+  return FlagPlace::kBehindData;
+}
+
+CostCurve cost_of(const PlanModel& plan, const Costs& costs, Protocol protocol) {
+  return plan.curve(costs, flags_of(protocol));
 }
 
 std::optional<std::string> PlanLimits::excess(const VerifiedPlan& plan) const {

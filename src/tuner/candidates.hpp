@@ -29,6 +29,9 @@ struct PlanLimits {
   std::optional<std::string> excess(const Plan& plan) const;
 };
 
+// Where a protocol of GPUs has its flags.
+FlagPlace flags_of(Protocol protocol);
+
 // The predicted time of a plan with one protocol of GPUs. With Simple it is also the time on CPUs.
 CostCurve cost_of(const PlanModel& plan, const Costs& costs, Protocol protocol);
 

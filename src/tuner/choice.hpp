@@ -48,6 +48,7 @@ struct Choice {
   // The user decided, or a measured table; else the model did.
   bool is_forced = false, is_measured = false;
   bool is_tuned = false;           // measured, and for these very ranks
+  bool is_simulated = false;       // by the model, which compared simulated runs
   std::string measured_elsewhere;  // where the table was measured, if not on such a machine: "up to 4 ranks of H100"
 
   // The rest is for ranks on GPUs.

@@ -60,15 +60,24 @@ class ChoiceExplanation {
     }
   }
 
+  // As the model compared them, if it did; else by its costs.
+  double seconds(const Candidate& it) const {
+    return is_simulated() ? tuner_.seconds(it, bytes_) : it.cost.seconds(bytes_);
+  }
+  bool is_simulated() const {
+    if (it_.choice.is_simulated) return true;
+    return it_.is_asked_for && !tuner_.has_rules() && tuner_.simulates(plan_.plan().collective);
+  }
+
   Alternative described(const Candidate& it) const {
-    return {it.choice.text(), it.protocol, it.cost.seconds(bytes_), it.bound_seconds_per_byte, it.steps};
+    return {it.choice.text(), it.protocol, seconds(it), it.bound_seconds_per_byte, it.steps};
   }
   // With the chosen protocol, or else with the fastest.
   Alternative own() const {
     Alternative best = described(tuner_.costed(it_.choice));
     if (!it_.is_asked_for || candidates_ == nullptr) return best;
     for (const Candidate& it : candidates_->all) {
-      if (it.choice.text() == best.name && it.cost.seconds(bytes_) < best.seconds) best = described(it);
+      if (it.choice.text() == best.name && seconds(it) < best.seconds) best = described(it);
     }
     return best;
   }
@@ -83,8 +92,7 @@ class ChoiceExplanation {
       if (!seen.insert(it.choice.algorithm).second) continue;
       const Candidate* best = &it;
       for (const Candidate& other : candidates_->all) {
-        const bool is_faster = other.cost.seconds(bytes_) < best->cost.seconds(bytes_);
-        if (other.choice.algorithm == it.choice.algorithm && is_faster) best = &other;
+        if (other.choice.algorithm == it.choice.algorithm && seconds(other) < seconds(*best)) best = &other;
       }
       if (Alternative made = described(*best); !is_own(made)) others_.push_back(std::move(made));
     }
@@ -98,7 +106,8 @@ class ChoiceExplanation {
   std::string choices_text() const {
     std::string text = "choices   the best of each algorithm";
     if (!is_barrier_) text += is_long() ? " for long messages" : " for " + bytes_text(bytes_);
-    text += join(", by the model: ", is_long() ? "bandwidth" : "time", ", what links allow at most, steps\n");
+    text += join(", by the model", is_simulated() ? "'s simulation: " : ": ", is_long() ? "bandwidth" : "time",
+                 ", what links allow at most, steps\n");
     size_t width = own_.name.size();
     for (const Alternative& it : others_) width = std::max(width, it.name.size());
     text += line(own_, width, "  <- this plan");

@@ -47,8 +47,12 @@ const char* Choice::zero_copy_text() const {
   return zero_copy->arguments.engine == Engine::kSm ? "from buffer to buffer" : "copy engines";
 }
 
-Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus)
-    : machine_(std::move(machine)), limits_(limits), overrides_(AlgorithmOverrides::parse(settings.algorithm)) {
+Tuner::Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus,
+             const LaunchTimer* timer)
+    : machine_(std::move(machine)),
+      limits_(limits),
+      overrides_(AlgorithmOverrides::parse(settings.algorithm)),
+      timer_(timer) {
   const MeasuredOn& on = machine_.profile->measured_on;
   if (!was_measured(on, machine_.topology, machine_.placement.device_of_rank)) measured_elsewhere_ = on.text();
   if (!settings.launch.empty()) launch_ = parse_launch_shape(settings.launch);
@@ -105,10 +109,11 @@ Candidates& Tuner::find(Collective collective, int root) {
 const Candidates& Tuner::candidates(Collective collective, int root) { return find(collective, root); }
 
 // A plan that cannot be proved is no candidate, nor is one whose proof shows that the runtime does not perform it.
-const Candidate& Tuner::cheapest(const Query& query) {
+const Candidate& Tuner::cheapest(const Query& query, Compare compare) {
   Candidates& candidates = find(query.collective, query.root);
   while (!candidates.all.empty()) {
-    const Candidate& best = candidates.cheapest(static_cast<double>(query.bytes));
+    const Candidate& best = compare == Compare::kCosts ? candidates.cheapest(static_cast<double>(query.bytes))
+                                                       : fastest_by_model(query, candidates);
     const PlanChoice choice = best.choice;
     try {
       const VerifiedPlan& proved = *plan(choice);
@@ -117,6 +122,7 @@ const Candidate& Tuner::cheapest(const Query& query) {
     } catch (const PlanTooLarge& error) {
       candidates.drop({choice, error.what(), true});
     }
+    simulations(query).contest.forget_winners();
   }
   refuse_all(machine_, query.collective, candidates.left_out);
 }
@@ -161,9 +167,13 @@ const TunedRule* Tuner::tuned_rule(const Query& query) const {
   return found == table->rules.end() ? nullptr : &*found;
 }
 
-const MeasuredRule* Tuner::measured_rule(const Query& query) const {
+bool Tuner::has_rules() const {
   const int most = machine_.profile->measured_on.most_ranks;
-  if (most > 0 && machine_.ranks() > most) return nullptr;
+  return !machine_.profile->algorithms.empty() && (most == 0 || machine_.ranks() <= most);
+}
+
+const MeasuredRule* Tuner::measured_rule(const Query& query) const {
+  if (!has_rules()) return nullptr;
   return first_match(machine_.profile->algorithms, subject_of(machine_, query));
 }
 
@@ -179,7 +189,7 @@ bool Tuner::has_paths_to_add() const {
 // No plan over direct paths alone can be as fast as that: links, at their usual efficiency, do not allow it.
 const Candidate* Tuner::better_than_guess(const Query& query, const PlanChoice& guess) {
   if (!has_paths_to_add()) return nullptr;
-  const Candidate& best = cheapest(query);
+  const Candidate& best = cheapest(query, Compare::kCosts);
   if (!goes_over_more_paths(best)) return nullptr;
   Choice guessed;
   guessed.plan = guess;
@@ -227,12 +237,20 @@ Choice Tuner::choose(const Query& query) {
     if (const Candidate* better = tuned == nullptr ? better_than_guess(query, choice.plan) : nullptr) {
       by_model(*better);
       wish.follows_rules = false;
+    } else if (const Candidate* faster = tuned == nullptr ? faster_than_guess(query, *rule) : nullptr) {
+      const std::string guess = choice.plan.text();
+      by_model(*faster);
+      choice.is_simulated = true;
+      choice.plan.reason = join("much faster than ", guess,
+                                ", by the simulation of launches; that one was measured on ", measured_elsewhere_);
+      wish.follows_rules = false;
     } else {
       choice.is_measured = true;
       wish.threads = rule->threads;
     }
   } else {
-    by_model(cheapest(query));
+    by_model(cheapest(query, Compare::kSimulations));
+    choice.is_simulated = simulates(query.collective);
   }
   if (machine_.gpus) launch_on_gpus(choice, query, forced, wish);
   choice.is_tuned = tuned != nullptr && (is_tuned_plan || choice.zero_copy);
@@ -318,8 +336,12 @@ ChoiceRange Tuner::range(size_t from, size_t to, Choice choice) {
   made.choice = std::move(choice);
   made.protocol = first.launch.protocol;
   made.steps = model.steps;
-  made.from_seconds = model.cost.seconds(static_cast<double>(from));
-  made.to_seconds = model.cost.seconds(static_cast<double>(to));
+  const auto seconds_of = [&](size_t bytes) {
+    const auto message = static_cast<double>(bytes);
+    return made.choice.is_simulated ? seconds(model, message) : model.cost.seconds(message);
+  };
+  made.from_seconds = seconds_of(from);
+  made.to_seconds = seconds_of(to);
   if (model.bound_seconds_per_byte > 0) made.bound_gbps = 1e-9 / model.bound_seconds_per_byte;
   add_measured(made);
   return made;

@@ -2,8 +2,10 @@
 //
 // The first of these decides: the plan that the call names, the algorithm on which the user insists, a table of `plait
 // tune` for these very ranks, a table of the machine's profile. Else the candidate that the model finds cheapest is
-// taken. A table that was measured on other machines gives way to a plan over more paths where direct ones alone do not
-// allow as much. The choice is a pure function of facts that are equal on all ranks, so all choose alike.
+// taken; of up to 64 ranks their runs are simulated, and the fastest is. A table that was measured on other machines
+// gives way to a plan over more paths where direct ones alone do not allow as much. One that was measured with fewer
+// ranks gives way to a plan whose simulated launch is much faster. The choice is a pure function of facts that are
+// equal on all ranks, so all choose alike.
 #pragma once
 
 #include <map>
@@ -16,9 +18,12 @@
 #include "base/settings.hpp"
 #include "tuner/candidates.hpp"
 #include "tuner/choice.hpp"
+#include "tuner/contest.hpp"
 #include "tuner/gpu_launch.hpp"
+#include "tuner/launch_timer.hpp"
 #include "tuner/overrides.hpp"
 #include "tuner/plan_cache.hpp"
+#include "tuner/plan_runs.hpp"
 
 namespace plait {
 
@@ -39,8 +44,10 @@ struct ChoiceRange {
 class Tuner {
  public:
   // Throws kInvalidArgument if settings cannot be used with these ranks. `is_for_gpus`: choices are for ranks with
-  // GPUs. Only these run zero-copy plans; on others, settings that insist on one are refused.
-  Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus);
+  // GPUs. Only these run zero-copy plans; on others, settings that insist on one are refused. `timer`, which must
+  // outlive it, tells what launches take; null: nobody knows.
+  Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus,
+        const LaunchTimer* timer = nullptr);
 
   // From now on, `progress` hears what takes long.
   void report_to(TunerProgress progress) { progress_ = std::move(progress); }
@@ -53,6 +60,13 @@ class Tuner {
   // The model's prediction for a choice, whoever made it.
   Candidate costed(const Choice& choice);
   CostCurve cost(const Choice& choice) { return costed(choice).cost; }
+  // The model's time for a candidate, as it compares them: by simulation, or by its costs alone where it simulates
+  // none.
+  double seconds(const Candidate& it, double bytes);
+  // Whether measured rules choose algorithms for so many ranks, where they hold.
+  bool has_rules() const;
+  // Whether the model simulates what it compares: one run of the plan, or launches of GPUs.
+  bool simulates(Collective collective) const;
   // The candidates from which the model chooses. Throws what find_candidates() does.
   const Candidates& candidates(Collective collective, int root);
   // Adds a plan that queries name by its fingerprint. Returns true if it forgot those that were given before, to make
@@ -66,7 +80,9 @@ class Tuner {
  private:
   void check_overrides(bool is_for_gpus);
   Candidates& find(Collective collective, int root);
-  const Candidate& cheapest(const Query& query);
+  enum class Compare : uint8_t { kCosts, kSimulations };
+  const Candidate& cheapest(const Query& query, Compare compare);
+  const Candidate& fastest_by_model(const Query& query, const Candidates& candidates);
   PlanChoice made_of(const AlgorithmSpec& spec, const Query& query, const std::string& reason) const;
   PlanChoice made_of(const VerifiedPlan& given) const;
   std::optional<PlanChoice> zero_copy(const Query& query, const AlgorithmOverrides::Entry* forced) const;
@@ -85,14 +101,37 @@ class Tuner {
   // The candidate over more paths than a guess from elsewhere, if it is better; else null.
   const Candidate* better_than_guess(const Query& query, const PlanChoice& guess);
 
+  // --- simulated times: simulated_times.cpp ---
+
+  struct Simulations {
+    Contest contest;
+    PlanRuns runs;
+    std::map<std::pair<std::string, size_t>, std::optional<double>> rows;  // of a rule's choice, at a sampled size
+  };
+
+  bool knows_launches() const { return timer_ != nullptr && timer_->knows(machine_); }
+  Simulations& simulations(const Query& query);
+  Stopwatch stopwatch(const Query& query);
+  // The same call with a message of a sampled size.
+  Query sampled(Query query, size_t bytes) const;
+  std::optional<double> launch_seconds(const PlanChoice& plan, const Query& query, const LaunchWish& wish);
+  std::optional<double> launch_seconds(const Candidate& it, const Query& query);
+  // Launches that take longer are of no interest: where a row holds, only what is much faster is.
+  double limit_of(const Query& query);
+  std::optional<double> row_seconds(const MeasuredRule& rule, const Query& query);
+  // The candidate whose launch is much faster than what was measured to be best with fewer ranks; else null.
+  const Candidate* faster_than_guess(const Query& query, const MeasuredRule& rule);
+
   const RankMachine machine_;
   const PlanLimits limits_;
   const AlgorithmOverrides overrides_;
   std::string measured_elsewhere_;  // where rows of the profile were measured; empty: on such a machine
   std::optional<LaunchShape> launch_;
+  const LaunchTimer* const timer_;
   TunerProgress progress_;
   PlanCache plans_;
   std::map<std::pair<Collective, int>, Candidates> candidates_;  // of a collective and a root
+  std::map<std::pair<Collective, int>, Simulations> simulations_;
 };
 
 }  // namespace plait

@@ -126,7 +126,7 @@ def test_marks_what_gpus_do_not_run(run):
     assert {row["lacking_on_gpus"] for row in ranges("all_reduce", "kesch", nodes=2)} == {"messages between nodes"}
     assert {row["lacking_on_gpus"] for row in ranges("all_reduce")} == {None}
     marked = next(row for row in ranges("all_reduce", "dgx1-v100") if row["lacking_on_gpus"])
-    assert marked["on_gpus"].startswith("flat(both, parts=4), then hierarchical(")
+    assert marked["on_gpus"].startswith("one_shot(load), then hierarchical(")
 
 
 def test_measured_times_are_shown_where_there_are_any(run):

@@ -52,8 +52,8 @@ TEST(MachinePlan, SaysWhatGpusRunInstead) {
   ASSERT_NE(marked, made.ranges.end());
   EXPECT_EQ(marked->choice.plan.text(), "two_phase(store)");
   EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
-  EXPECT_EQ(marked->on_gpus, "flat(both, parts=4), then hierarchical(group: flat(store), all: ring, parts=2)");
-  EXPECT_TRUE(has(made.table(), "\n               on GPUs flat(both, parts=4), then ")) << made.table();
+  EXPECT_EQ(marked->on_gpus, "one_shot(load), then hierarchical(group: flat(store), all: recursive_doubling)");
+  EXPECT_TRUE(has(made.table(), "\n               on GPUs one_shot(load), then ")) << made.table();
 }
 
 TEST(MachinePlan, ShowsTimesThatWereMeasured) {
