@@ -118,7 +118,9 @@ def test_links_that_lead_nowhere_are_refused(tmp_path):
         pytest.importorskip(library, reason="`make reference` has not been made here")
     pages = shutil.copytree(ROOT / "docs" / "reference", tmp_path / "pages")
     with (pages / "environment.rst").open("a", encoding="utf-8") as page:
-        page.write("\n:py:func:`plait.all_reduse`, :c:func:`plaitAllReduse` and :py:class:`plait.Plan`\n")
+        page.write(
+            "\n:py:func:`plait.all_reduse`, :c:func:`plaitAllReduse`, :py:class:`plait.Plaan`, :py:class:`plait.Plan`\n"
+        )
     result = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", TOOLS, pages, tmp_path / "site"],
         capture_output=True,
@@ -126,8 +128,8 @@ def test_links_that_lead_nowhere_are_refused(tmp_path):
         check=False,
     )
     warnings = [line for line in result.stderr.splitlines() if "WARNING: " in line]
-    assert result.returncode != 0 and len(warnings) == 2, result.stderr
-    for name, warning in zip(("plait.all_reduse", "plaitAllReduse"), warnings, strict=True):
+    assert result.returncode != 0 and len(warnings) == 3, result.stderr
+    for name, warning in zip(("plait.all_reduse", "plaitAllReduse", "plait.Plaan"), warnings, strict=True):
         assert "environment.rst" in warning and f"target not found: {name} " in warning
 
 

@@ -34,7 +34,16 @@ nitpick_ignore_regex = [
 ]
 
 
+def link_named_type(app, env, node, contents):
+    """Links names of types in signatures, which Sphinx 8.1 seeks among classes alone."""
+    if (node["refdomain"], node["reftype"]) != ("py", "class"):
+        return None
+    python = env.get_domain("py")
+    return python.resolve_xref(env, node["refdoc"], app.builder, "type", node["reftarget"], node, contents)
+
+
 def setup(app):
+    app.connect("missing-reference", link_named_type)
     app.add_config_value("plait_names", Names(ROOT, [row.name for row in variables()]), "", Names)
     for name, directive in {
         "python-module": PythonModule,

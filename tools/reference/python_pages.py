@@ -31,7 +31,12 @@ class _Writer:
     def page(self) -> str:
         module = self.module_entry
         parts = [f".. py:module:: {module.name}", to_rst(module.text, self.names.python_link(module.name))]
-        for title, kinds in (("Classes", {"class", "exception"}), ("Functions", {"function"}), ("Constants", {"data"})):
+        for title, kinds in (
+            ("Classes", {"class", "exception"}),
+            ("Functions", {"function"}),
+            ("Types", {"type"}),
+            ("Constants", {"data"}),
+        ):
             entries = [self.entry(entry) for entry in module.members if entry.kind in kinds]
             if entries:
                 parts += [f"{title}\n{'-' * len(title)}", *entries]
@@ -40,11 +45,11 @@ class _Writer:
         return "\n\n".join(parts) + "\n"
 
     def entry(self, entry: surface.Entry) -> str:
-        has_type = entry.kind in ("property", "data")
+        label = {"property": "type", "data": "type", "type": "canonical"}.get(entry.kind)  # of what is no call
         name = entry.name.rpartition(".")[2]  # Sphinx knows the module and the class around it
-        head = f".. py:{entry.kind}:: {name}" + ("" if has_type else entry.signature)
-        options = [f"   :type: {entry.signature}"] if has_type and entry.signature else []
-        options += [f"   :{label}:" for label in ("staticmethod", "classmethod") if label in entry.labels]
+        head = f".. py:{entry.kind}:: {name}" + ("" if label else entry.signature)
+        options = [f"   :{label}: {entry.signature}"] if label and entry.signature else []
+        options += [f"   :{it}:" for it in ("staticmethod", "classmethod") if it in entry.labels]
         text = to_rst(entry.text, self.names.python_link(entry.name), entry.parameters)
         members = [self.entry(member) for member in entry.members]
         return "\n".join([head, *options]) + "\n\n" + indented("\n\n".join([text, *members])) + "\n"

@@ -27,17 +27,18 @@ MODULES = (
     "plait.torch",
 )
 _CORE = "plait._core"
+_TYPE_NAME = re.compile(r"[A-Z]+[a-z]\w*")  # of data that is the name of a type
 _SHOWN = {"__call__"}  # of methods with such names
 
 
 @dataclass
 class Entry:
-    """A public name. `kind` is Sphinx's word: module, class, exception, function, method, property, data."""
+    """A public name. `kind` is Sphinx's word: module, class, exception, function, method, property, data, type."""
 
     kind: str
     name: str
     text: str
-    signature: str = ""  # with parentheses; of data and properties the type
+    signature: str = ""  # with parentheses; of data and properties the type, of types what they stand for
     parameters: list[str] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
     members: list[Entry] = field(default_factory=list)
@@ -100,6 +101,8 @@ class _Reader:
             is_bound = kind == "method" and "staticmethod" not in thing.labels
             signature = self.signature(thing, drops_first=is_bound)
             return Entry(kind, name, _text(thing), signature, parameters[is_bound:], set(thing.labels))
+        if _TYPE_NAME.fullmatch(thing.name):
+            return Entry("type", name, _text(thing), self.shown(thing.value))
         kind = "property" if "property" in thing.labels else "data"
         return Entry(kind, name, _text(thing), self.shown(thing.annotation), labels=set(thing.labels))
 
