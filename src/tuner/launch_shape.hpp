@@ -34,6 +34,9 @@ struct HostPath {
   friend bool operator==(const HostPath&, const HostPath&) = default;
 };
 inline constexpr int kMostChannels = 64, kMostHostChannels = 4;  // for which GPUs have memory
+// A long plan does not fit the argument of a launch, or has more queues than ordinary channels. Its channels have memory of
+// their own.
+inline constexpr int kLongChannels = 16, kLongQueues = 32;
 inline constexpr int kLeastThreads = 64, kMostThreads = 512;     // of a channel
 inline constexpr size_t kVectorBytes = 16;                       // what a thread moves at once
 
@@ -45,6 +48,7 @@ struct LaunchShape {
   int channels = 16;
   int threads = 512;  // of each, a multiple of 32
   HostPath host = {};
+  bool is_long = false;  // for a long plan: Simple, at most kLongChannels channels, no host path
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };

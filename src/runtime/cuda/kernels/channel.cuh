@@ -22,10 +22,13 @@ __device__ inline void let_next_launch_begin_after_first_warp() {
 //
 // A two-shot launch runs most code only once and lasts as long as its chain of instructions. So code for rare cases is
 // not inlined, and addresses take few instructions.
-class Channel {
+template <class Memory>
+class ChannelIn {
  public:
+  using Room = Memory;
+
   // Queue `queue` of channel `number`, in a launch with `queues` queues per rank.
-  __device__ Channel(const Launch& launch, int number, int queue, int queues)
+  __device__ ChannelIn(const Launch& launch, int number, int queue, int queues)
       : launch_(launch),
         number_(number),
         queue_(queue),
@@ -95,7 +98,7 @@ class Channel {
   // more, nor do the queues that it covers, since they have missed its epochs.
   __device__ void give_up(ChannelFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
-    report(&state(), covered_queues(), self().failures + number_ * kMostQueues + queue_,
+    report(&state(), covered_queues(), self().failures + Room::state_of(number_, queue_),
            {.state = why,
             .peer = peer,
             .operation = operation,
@@ -110,21 +113,38 @@ class Channel {
   }
 
  private:
-  __device__ ChannelState& state() const { return self().states[number_ * kMostQueues + queue_]; }
+  __device__ ChannelState& state() const { return self().states[Room::state_of(number_, queue_)]; }
 
   // How many queues this CTA keeps the state of: its own, and the last one also those that the launch does not have.
-  __device__ int covered_queues() const { return queue_ == queues_ - 1 ? kMostQueues - queue_ : 1; }
+  __device__ int covered_queues() const { return queue_ == queues_ - 1 ? Room::kQueues - queue_ : 1; }
 
-  // Waits until `queues` have completed `epoch`, with a thread for each queue of each rank.
-  __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
-    const int thread = ptx::this_thread(), peer = thread / kMostQueues;
-    bool came = true;
-    if (peer < self().ranks && (queues >> thread & 1) != 0) {
-      const std::byte* const word = block(self().rank) + BlockLayout::completed_at(number_, peer, thread % kMostQueues);
-      const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
-      came = seen >= epoch;
-      if (!came) give_up(ChannelFailure::kTimedOut, peer, ChannelFailure::kEarlierEpoch, 0, seen);
+  // Calls act(number) for the numbers of all queues of all ranks, rank * kQueues + queue: each in a thread of its own
+  // where the smallest CTA has so many.
+  template <class Act>
+  static __device__ void for_each_queue(const Act& act) {
+    constexpr int kAll = Room::kQueues * kMostDeviceRanks;
+    const int thread = ptx::this_thread();
+    if constexpr (kAll <= kLeastThreads) {
+      act(thread);
+    } else {
+#pragma unroll 1
+      for (int number = thread; number < kAll; number += static_cast<int>(blockDim.x)) act(number);
     }
+  }
+
+  // Waits until `queues` have completed `epoch`. Where a QueueSet has no room for all queues, waits for all.
+  __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
+    constexpr bool kNamesAll = Room::kQueues * kMostDeviceRanks <= 64;
+    bool came = true;
+    for_each_queue([&](int number) {
+      const int peer = number / Room::kQueues;
+      if (peer >= self().ranks || (kNamesAll && (queues >> number & 1) == 0)) return;
+      const std::byte* const word = block(self().rank) + Room::completed_at(number_, peer, number % Room::kQueues);
+      const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
+      if (seen >= epoch) return;
+      came = false;
+      give_up(ChannelFailure::kTimedOut, peer, ChannelFailure::kEarlierEpoch, 0, seen);
+    });
     return __syncthreads_and(came);
   }
 
@@ -150,10 +170,11 @@ class Channel {
   // have to be over before they see it. The barrier before it came after every loaded value was used, so a relaxed
   // store suffices; a release would also wait for stores to peers.
   __device__ void publish_completion() const {
-    const int thread = ptx::this_thread();
-    const int peer = thread / kMostQueues, queue = queue_ + thread % kMostQueues;
-    if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
-    ptx::store_relaxed(block(peer) + BlockLayout::completed_at(number_, self().rank, queue), epoch_);
+    for_each_queue([&](int number) {
+      const int peer = number / Room::kQueues, queue = queue_ + number % Room::kQueues;
+      if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
+      ptx::store_relaxed(block(peer) + Room::completed_at(number_, self().rank, queue), epoch_);
+    });
   }
 
   const Launch& launch_;
@@ -161,5 +182,6 @@ class Channel {
   uint64_t epoch_, everyone_completed_;  // see ChannelState
   const bool gave_up_;                   // in an earlier launch, so everyone_completed_ does not count
 };
+using Channel = ChannelIn<OrdinaryRoom>;
 
 }  // namespace plait
