@@ -1,5 +1,5 @@
-// Which plans are launched as long ones (LaunchShape::is_long), and in what shape. All ranks decide alike: the channels of
-// long plans have memory of their own.
+// Which plans are launched as long ones (LaunchShape::is_long), and in what shape. All ranks decide alike: the channels
+// of long plans have memory of their own.
 #pragma once
 
 #include "plan/verifier.hpp"

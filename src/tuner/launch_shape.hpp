@@ -34,11 +34,11 @@ struct HostPath {
   friend bool operator==(const HostPath&, const HostPath&) = default;
 };
 inline constexpr int kMostChannels = 64, kMostHostChannels = 4;  // for which GPUs have memory
-// A long plan does not fit the argument of a launch, or has more queues than ordinary channels. Its channels have memory of
-// their own.
+// A long plan does not fit the argument of a launch, or has more queues than ordinary channels. Its channels have
+// memory of their own.
 inline constexpr int kLongChannels = 16, kLongQueues = 32;
-inline constexpr int kLeastThreads = 64, kMostThreads = 512;     // of a channel
-inline constexpr size_t kVectorBytes = 16;                       // what a thread moves at once
+inline constexpr int kLeastThreads = 64, kMostThreads = 512;  // of a channel
+inline constexpr size_t kVectorBytes = 16;                    // what a thread moves at once
 
 // A channel is a CTA, or one for each queue of the plan. It runs the plan (for its last slice perhaps another) by
 // itself on slices of the message, with signals and scratch of its own. Channel s of a rank deals with channel s of its

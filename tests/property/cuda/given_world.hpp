@@ -49,8 +49,7 @@ class GivenWorld : public SimtWorld {
       watch(*buffers, rank);
       const auto r = static_cast<size_t>(rank);
       const auto [kernel, argument] = made.launches[r]->launch(buffers->input(), buffers->output());
-      machine_.launch(r, kernel.grid, kernel.block, body_of(call.type, kernel.function, argument),
-                      pick(0, 3) > 0);
+      machine_.launch(r, kernel.grid, kernel.block, body_of(call.type, kernel.function, argument), pick(0, 3) > 0);
       made.buffers.push_back(std::move(buffers));
     }
     return true;

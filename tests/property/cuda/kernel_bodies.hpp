@@ -52,9 +52,7 @@ inline bool is_simple(CallKernel kernel) {
   return kernel == CallKernel::kSimpleAligned || kernel == CallKernel::kSimpleAny;
 }
 
-inline bool is_long(CallKernel kernel) {
-  return kernel == CallKernel::kLongAligned || kernel == CallKernel::kLongAny;
-}
+inline bool is_long(CallKernel kernel) { return kernel == CallKernel::kLongAligned || kernel == CallKernel::kLongAny; }
 
 inline bool is_two_shot(DataType type, const void* function) {
   const auto is_this = [&](CallKernel kernel) { return function == call_kernel(kernel, type); };

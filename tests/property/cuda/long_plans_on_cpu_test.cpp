@@ -1,5 +1,5 @@
-// Every algorithm that one node can perform, run by the kernels on a CPU over 2 to 16 ranks: those whose plans do not fit
-// the argument of a launch as long launches.
+// Every algorithm that one node can perform, run by the kernels on a CPU over 2 to 16 ranks: those whose plans do not
+// fit the argument of a launch as long launches.
 #include <gtest/gtest.h>
 
 #include <iostream>

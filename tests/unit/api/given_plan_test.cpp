@@ -76,7 +76,8 @@ VerifiedPlan broadcast(int queues, int scratch, int host, Engine engine = Engine
 TEST(GivenPlan, SaysWhatRanksPerform) {
   for (const bool on_gpus : {false, true}) EXPECT_EQ(refusal(broadcast(32, 32, 0), on_gpus), "");
   EXPECT_EQ(refusal(broadcast(4, 4, 1, Engine::kCpu), false), "");
-  const std::string on_gpus = "on GPUs a rank has 1 to 32 queues, of engine sm, with at most 16384 operations, 16384 places";
+  const std::string on_gpus =
+      "on GPUs a rank has 1 to 32 queues, of engine sm, with at most 16384 operations, 16384 places";
   expect_says(refusal(broadcast(33, 33, 0), true),
               {"plan test cannot run here: rank 0 has 33 queues, more than 32", on_gpus});
   expect_says(refusal(broadcast(1, 1, 1), true), {"rank 0 has 1 slots in host memory, more than 0", on_gpus});

@@ -47,18 +47,25 @@ size_t ProgramMemory::add(const T* items, size_t count) {
   return offset;
 }
 
-// On a stream of its own, so that the copy waits for no kernel that waits for this rank.
+// On a stream of its own, so that neither waits for a kernel that waits for this rank. cudaMalloc() might, so a pool
+// comes first.
 void ProgramMemory::upload() {
   const RelaxedCapture relaxed;
   check_cuda(cudaGetDevice(&device_), "asking for the current GPU");
-  check_cuda(cudaMalloc(&memory_, bytes_.size()), bytes_.size(), " bytes of memory for the operations of a long plan");
+  int has_pools = 0;
+  check_cuda(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device_), "asking for memory pools");
+  const OwnStream stream;
+  void* memory = nullptr;
+  check_cuda(
+      has_pools != 0 ? cudaMallocAsync(&memory, bytes_.size(), stream.get()) : cudaMalloc(&memory, bytes_.size()),
+      bytes_.size(), " bytes of memory for the operations of a long plan");
+  memory_ = static_cast<std::byte*>(memory);
   try {
-    const OwnStream stream;
     check_cuda(cudaMemcpyAsync(memory_, bytes_.data(), bytes_.size(), cudaMemcpyHostToDevice, stream.get()),
                "copying the operations of a long plan");
     check_cuda(stream.finish(), "copying the operations of a long plan");
   } catch (...) {
-    cudaFree(memory_);
+    cudaFree(memory);
     throw;
   }
 }

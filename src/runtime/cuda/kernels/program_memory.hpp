@@ -1,5 +1,5 @@
-// The program of a long plan in memory of the GPU. It is written once, before any launch reads it, and never changed. So
-// launches need no order with it, and captured ones read it for as long as it exists.
+// The program of a long plan in memory of the GPU. It is written once, before any launch reads it, and never changed.
+// So launches need no order with it, and captured ones read it for as long as it exists.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace plait {
 class ProgramMemory {
  public:
   // Puts the program on the current GPU, and waits for nothing else that runs there. It belongs to no graph, even while
-  // a stream of this thread is captured. `on_gpu` false: into host memory, for kernels that a CPU runs. Throws kResources
-  // if there is no memory.
+  // a stream of this thread is captured. `on_gpu` false: into host memory, for kernels that a CPU runs. Throws
+  // kResources if there is no memory.
   ProgramMemory(const QueueProgram& program, bool on_gpu);
   // Frees it once no call of the process is under way.
   ~ProgramMemory();

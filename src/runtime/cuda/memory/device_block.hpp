@@ -83,8 +83,9 @@ struct BlockLayout {
   PLAIT_HOST_DEVICE static constexpr size_t barrier_at(BarrierKind kind, int from) {
     return fifos_at() + kFifoBytes + static_cast<size_t>(barrier_index(kind, from)) * kMessageWordStride;
   }
-  // The channels of long plans: the same as completed_at(), signals_at() and scratch_at(), for plans with more queues and
-  // signals. Together this is 5 MiB. Nothing that ordinary channels use is among it, so their launches cost the same.
+  // The channels of long plans: the same as completed_at(), signals_at() and scratch_at(), for plans with more queues
+  // and signals. Together this is 5 MiB. Nothing that ordinary channels use is among it, so their launches cost the
+  // same.
   static constexpr int kLongSignals = 1024;
   PLAIT_HOST_DEVICE static constexpr size_t long_completed_at(int channel, int rank, int queue) {
     return barrier_at(BarrierKind::kCollective, kBarriers) +
@@ -127,8 +128,8 @@ struct HostBlockLayout {
   }
 };
 
-// Where the channels of a launch have their memory: ordinary ones, which also serve a HostPath, and those of long plans.
-// States and failures of all are in one table.
+// Where the channels of a launch have their memory: ordinary ones, which also serve a HostPath, and those of long
+// plans. States and failures of all are in one table.
 struct OrdinaryRoom {
   static constexpr int kQueues = kMostQueues;
   static constexpr int kStates = kAllChannels * kMostQueues;

@@ -344,8 +344,8 @@ CudaRank::~CudaRank() {
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 bool CudaRank::has_host_memory() const { return impl_->host_memory.has_value(); }
 size_t CudaRank::device_bytes() const {
-  return block_bytes() + kAllStates * sizeof(ChannelState) + CudaP2p::device_bytes() +
-         Copier::device_bytes() + (impl_->persistent ? PersistentCalls::device_bytes() : 0);
+  return block_bytes() + kAllStates * sizeof(ChannelState) + CudaP2p::device_bytes() + Copier::device_bytes() +
+         (impl_->persistent ? PersistentCalls::device_bytes() : 0);
 }
 
 std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,

@@ -23,8 +23,8 @@ uint32_t state_of(const ChannelFailure& failure) {
 }
 
 // The queue that is furthest behind, of those that gave up: queues wait for each other, so its report tells most. The
-// epochs of host-path channels and of those of long plans do not compare with the others'; they count only if no channel
-// before them gave up.
+// epochs of host-path channels and of those of long plans do not compare with the others'; they count only if no
+// channel before them gave up.
 int furthest_behind(const ChannelFailure* failures) {
   int found = -1;
   for (int i = 0; i < kAllStates; ++i) {
