@@ -118,34 +118,32 @@ class ChannelIn {
   // How many queues this CTA keeps the state of: its own, and the last one also those that the launch does not have.
   __device__ int covered_queues() const { return queue_ == queues_ - 1 ? Room::kQueues - queue_ : 1; }
 
-  // Calls act(number) for the numbers of all queues of all ranks, rank * kQueues + queue: each in a thread of its own
-  // where the smallest CTA has so many.
-  template <class Act>
-  static __device__ void for_each_queue(const Act& act) {
-    constexpr int kAll = Room::kQueues * kMostDeviceRanks;
-    const int thread = ptx::this_thread();
-    if constexpr (kAll <= kLeastThreads) {
-      act(thread);
+  // Whether there is a thread for each queue of each rank, and a bit of a QueueSet.
+  static constexpr bool kHasThreads = Room::kQueues * kMostDeviceRanks <= kLeastThreads;
+
+  // Waits until `queues` have completed `epoch`, with a thread for each queue of each rank. Where there are not so many
+  // threads, waits for all queues.
+  __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
+    const int thread = ptx::this_thread(), peer = thread / Room::kQueues;
+    bool came = true;
+    if constexpr (kHasThreads) {
+      if (peer < self().ranks && (queues >> thread & 1) != 0) came = completes(peer, thread % Room::kQueues, epoch);
     } else {
 #pragma unroll 1
-      for (int number = thread; number < kAll; number += static_cast<int>(blockDim.x)) act(number);
+      for (int i = thread; i < self().ranks * Room::kQueues && came; i += static_cast<int>(blockDim.x)) {
+        came = completes(i / Room::kQueues, i % Room::kQueues, epoch);
+      }
     }
+    return __syncthreads_and(came);
   }
 
-  // Waits until `queues` have completed `epoch`. Where a QueueSet has no room for all queues, waits for all.
-  __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
-    constexpr bool kNamesAll = Room::kQueues * kMostDeviceRanks <= 64;
-    bool came = true;
-    for_each_queue([&](int number) {
-      const int peer = number / Room::kQueues;
-      if (peer >= self().ranks || (kNamesAll && (queues >> number & 1) == 0)) return;
-      const std::byte* const word = block(self().rank) + Room::completed_at(number_, peer, number % Room::kQueues);
-      const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
-      if (seen >= epoch) return;
-      came = false;
-      give_up(ChannelFailure::kTimedOut, peer, ChannelFailure::kEarlierEpoch, 0, seen);
-    });
-    return __syncthreads_and(came);
+  // Waits until one queue has completed `epoch`. False: given up.
+  __device__ bool completes(int peer, int queue, uint64_t epoch) const {
+    const std::byte* const word = block(self().rank) + Room::completed_at(number_, peer, queue);
+    const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
+    const bool came = seen >= epoch;
+    if (!came) give_up(ChannelFailure::kTimedOut, peer, ChannelFailure::kEarlierEpoch, 0, seen);
+    return came;
   }
 
   // Polls a flag until it is at least `count`, and returns it; less: given up.
@@ -170,11 +168,19 @@ class ChannelIn {
   // have to be over before they see it. The barrier before it came after every loaded value was used, so a relaxed
   // store suffices; a release would also wait for stores to peers.
   __device__ void publish_completion() const {
-    for_each_queue([&](int number) {
-      const int peer = number / Room::kQueues, queue = queue_ + number % Room::kQueues;
+    const int thread = ptx::this_thread();
+    if constexpr (kHasThreads) {
+      const int peer = thread / Room::kQueues, queue = queue_ + thread % Room::kQueues;
       if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
       ptx::store_relaxed(block(peer) + Room::completed_at(number_, self().rank, queue), epoch_);
-    });
+    } else {
+      const int covered = covered_queues();
+#pragma unroll 1
+      for (int i = thread; i < self().ranks * covered; i += static_cast<int>(blockDim.x)) {
+        const int peer = i / covered, queue = queue_ + i % covered;
+        ptx::store_relaxed(block(peer) + Room::completed_at(number_, self().rank, queue), epoch_);
+      }
+    }
   }
 
   const Launch& launch_;

@@ -76,10 +76,11 @@ class SimplePrimitives {
   static constexpr bool kMayBeInHost = std::is_same_v<LaunchArgument, SimpleLaunch>;
   __device__ bool is_in_host() const { return kMayBeInHost && channel_.number() >= kMostChannels; }
   __device__ std::byte* block(int rank) const {
-    if constexpr (kMayBeInHost) {
-      if (is_in_host()) return launch_.host_blocks.of[rank];
+    if constexpr (!kMayBeInHost) {
+      return channel_.block(rank);
+    } else {
+      return is_in_host() ? launch_.host_blocks.of[rank] : channel_.block(rank);
     }
-    return channel_.block(rank);
   }
   __device__ std::byte* signals(int rank) const {
     return block(rank) + (is_in_host() ? HostBlockLayout::signals_at(channel_.number(), channel_.parity())
@@ -96,7 +97,9 @@ class SimplePrimitives {
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
   static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
   static constexpr int kAlignedTwo = kConvertsSlowly<Vector> ? 2 : 4;
-  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : Vector::kCount;
+  // Places of a long plan come from memory, and take more registers.
+  static constexpr int kUnalignedWide = kMayBeInHost ? Vector::kCount : 2;
+  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : kUnalignedWide;
   static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kUnalignedTwo;
   static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? kOfTwo / 2 : 1;
 
