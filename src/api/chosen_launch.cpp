@@ -33,7 +33,7 @@ namespace {
 bool knows_launches(const RankMachine& machine) { return why_no_launches(machine).empty(); }
 
 std::optional<double> seconds_of_launch(const RankMachine& machine, const LaunchToTime& it) {
-  if (it.zero_copy == nullptr && gpu_plan_limits().excess(*it.plan)) return std::nullopt;
+  if (it.zero_copy == nullptr && short_gpu_plan_limits().excess(*it.plan)) return std::nullopt;
   Routes routes(machine.topology, machine.placement);
   const SimulatorProgram program = compile_launch({it.plan, it.ending, it.zero_copy, it.shape, it.bytes}, routes);
   const FlagPlace flags = it.zero_copy ? FlagPlace::kBehindData : flags_of(it.shape.protocol);

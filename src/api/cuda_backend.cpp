@@ -11,6 +11,7 @@
 #include "api/chosen_launch.hpp"
 #include "api/device_backend.hpp"
 #include "api/live_machine.hpp"
+#include "api/long_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "runtime/cuda/driver/driver.hpp"
@@ -72,7 +73,7 @@ class CudaDeviceBackend final : public DeviceBackend {
     if (state_.process_sharing() == ProcessSharing::kSome) gpus.maps_buffers = false;
     gpus.most_sms = settings.max_sms < gpus.processors ? settings.max_sms : 0;
     machine.gpus = gpus;
-    tuner_.emplace(std::move(machine), settings, gpu_plan_limits(), true, &kSimulatedLaunches);
+    tuner_.emplace(std::move(machine), settings, short_gpu_plan_limits(), true, &kSimulatedLaunches);
   }
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override {
@@ -161,19 +162,33 @@ class CudaDeviceBackend final : public DeviceBackend {
   size_t device_bytes() const override { return cuda_.device_bytes(); }
 
  private:
-  // A launch may have no room for a given plan, and ranks may differ in that. So each rank looks at all ranks before
-  // anybody waits for anybody.
+  // A launch may have no room for a plan that the user wants, and ranks may differ in that. So each rank looks at all
+  // ranks before anybody waits for anybody.
   Choice choose(const Call& call) {
     Query query = query_of(call, size_);
     Choice choice = tuner_->choose(query);
     if (call.is_blocking) make_blocking(call, choice);
-    if (call.plan == 0 || !why_not(call, choice)) return choice;
+    make_long_if_needed(call, choice);
+    const bool is_wanted = call.plan != 0 || (choice.is_forced && choice.launch.protocol != Protocol::kSimple);
+    if (!is_wanted || !why_not(call, choice)) return choice;
     query.only_simple = true;
     choice = tuner_->choose(query);
+    make_long_if_needed(call, choice);
     if (const auto why = why_not(call, choice)) {
       refuse_call(rank_, call, *why);
     }
     return choice;
+  }
+
+  // A plan that does not fit the argument of a launch. No other plan performs its last slices.
+  void make_long_if_needed(const Call& call, Choice& choice) {
+    if (choice.launch.protocol != Protocol::kSimple || (call.plan != 0 && choice.zero_copy)) return;
+    const VerifiedPlan& plan = *tuner_->plan(choice.plan);
+    if (!needs_long_launch(plan, call, choice.launch)) return;
+    const GpuFacts& gpus = *tuner_->machine().gpus;
+    const int processors = gpus.most_sms > 0 ? gpus.most_sms : gpus.processors;
+    choice.launch = long_shape(choice.launch, plan.report().shape.queues, {processors, gpus.ranks_per_device});
+    choice.ending.reset();
   }
 
   // Gives a call the shape of the persistent kernel, if its CTAs hold the call at once. It follows from what all ranks
@@ -243,12 +258,12 @@ class CudaDeviceBackend final : public DeviceBackend {
     return machine.gpus->most_sms > 0 && machine.gpus->most_sms < machine.profile->few_sms;
   }
 
-  // Says why some rank cannot perform a given plan. Empty if all can.
-  std::optional<std::string> why_not(const Call& call, const Choice& choice) const {
-    const VerifiedPlan& plan = tuner_->given(call.plan);
+  // Says why some rank cannot perform a plan. Empty if all can.
+  std::optional<std::string> why_not(const Call& call, const Choice& choice) {
+    const VerifiedPlan& plan = call.plan != 0 ? tuner_->given(call.plan) : *tuner_->plan(choice.plan);
     try {
       for (int rank = 0; rank < size_; ++rank) {
-        if (choice.zero_copy) {
+        if (call.plan != 0 && choice.zero_copy) {
           make_copy_program(plan, call, rank);
         } else {
           const BoundPlan bound = bind(plan, call, rank, CudaRank::limits(choice.launch, plan.plan()));

@@ -116,12 +116,9 @@ class OnGpus {
   static std::string lacking_for(const VerifiedPlan& plan, const Choice& choice) {
     if (spans_nodes(plan.plan())) return "messages between nodes";
     if (plan.plan().rank_count() > kMostGpuRanks) return join("more than ", kMostGpuRanks, " ranks");
-    PlanLimits limits = gpu_plan_limits();
-    // The model is told how much room a launch has. Plans that rules choose have been tried, over up to that many
-    // ranks.
-    if (choice.is_measured || choice.is_forced)
-      limits.operations = limits.places = limits.signals = PlanLimits().places;
-    const auto excess = limits.excess(plan);
+    // By itself the model takes no long plan.
+    const bool may_be_long = choice.is_measured || choice.is_forced;
+    const auto excess = (may_be_long ? gpu_plan_limits() : short_gpu_plan_limits()).excess(plan);
     return excess ? join("more than a launch has (", *excess, ")") : "";
   }
 
@@ -129,7 +126,7 @@ class OnGpus {
   std::string instead(Query query, const PlannedRange& row) {
     if (row.choice.is_measured || row.choice.is_forced) return "";  // GPUs would insist on it
     if (!tuner_of_gpus_)
-      tuner_of_gpus_.emplace(tuner_.machine(), settings_, gpu_plan_limits(), true, &kSimulatedLaunches);
+      tuner_of_gpus_.emplace(tuner_.machine(), settings_, short_gpu_plan_limits(), true, &kSimulatedLaunches);
     try {
       query.bytes = row.from;
       const std::string first = tuner_of_gpus_->choose(query).plan.text();

@@ -183,9 +183,9 @@ std::optional<ChosenLaunch> find_launch(const MachineChoice& chosen, const Machi
   if (!why.empty()) return std::nullopt;
   ChosenLaunch launch = launch_for(chosen, request);
   if (launch.zero_copy != nullptr) return launch;
-  const auto excess = gpu_plan_limits().excess(*launch.plan);
+  const auto excess = short_gpu_plan_limits().excess(*launch.plan);
   if (!excess) return launch;
-  why = join("the plan needs more than a launch has (", *excess, ")");
+  why = join("the simulator has no launches of long plans (", *excess, ")");
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include "base/settings.hpp"
 #include "runtime/message_layout.hpp"
 #include "tuner/candidates.hpp"
+#include "tuner/launch_shape.hpp"
 
 namespace plait {
 
@@ -28,9 +29,9 @@ inline PlanLimits host_plan_limits(const Settings& settings) {
 
 inline constexpr int kMostGpuRanks = 16;
 
-// Limits of kernels: the room of a launch (runtime/cuda/kernels/queue_kernel.hpp), where the program of a whole slice
-// and that of the last one share it.
-inline PlanLimits gpu_plan_limits() {
+// Limits of plans that the argument of a launch holds (runtime/cuda/kernels/queue_kernel.hpp), where the program of a
+// whole slice and that of the last one share it. The tuner chooses among these by itself: no long launch was measured.
+inline PlanLimits short_gpu_plan_limits() {
   PlanLimits limits;
   limits.least_queues = 1;
   limits.queues = 3;
@@ -42,6 +43,17 @@ inline PlanLimits gpu_plan_limits() {
   limits.any_engine = false;
   // Memory is used again when all have read it. Stores that nobody reads may still be under way then.
   limits.unread_stores = false;
+  return limits;
+}
+
+// Limits of all that kernels perform: long plans have their operations in memory of the GPU, and channels of their own.
+// Operations and places are counted in 16 bits.
+inline PlanLimits gpu_plan_limits() {
+  PlanLimits limits = short_gpu_plan_limits();
+  limits.queues = kLongQueues;
+  limits.operations = 1 << 14;
+  limits.places = 1 << 14;
+  limits.signals = 1024;
   return limits;
 }
 

@@ -34,8 +34,11 @@ struct HostPath {
   friend bool operator==(const HostPath&, const HostPath&) = default;
 };
 inline constexpr int kMostChannels = 64, kMostHostChannels = 4;  // for which GPUs have memory
-inline constexpr int kLeastThreads = 64, kMostThreads = 512;     // of a channel
-inline constexpr size_t kVectorBytes = 16;                       // what a thread moves at once
+// A long plan does not fit the argument of a launch, or has more queues than ordinary channels. Its channels have
+// memory of their own.
+inline constexpr int kLongChannels = 16, kLongQueues = 32;
+inline constexpr int kLeastThreads = 64, kMostThreads = 512;  // of a channel
+inline constexpr size_t kVectorBytes = 16;                    // what a thread moves at once
 
 // A channel is a CTA, or one for each queue of the plan. It runs the plan (for its last slice perhaps another) by
 // itself on slices of the message, with signals and scratch of its own. Channel s of a rank deals with channel s of its
@@ -45,6 +48,7 @@ struct LaunchShape {
   int channels = 16;
   int threads = 512;  // of each, a multiple of 32
   HostPath host = {};
+  bool is_long = false;  // for a long plan: Simple, at most kLongChannels channels, no host path
 
   friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
 };

@@ -29,8 +29,8 @@ class SimtWorld {
           static_cast<std::byte*>(std::calloc(1, BlockLayout::total_bytes())), &std::free));
       host_blocks_.push_back(std::unique_ptr<std::byte, decltype(&std::free)>(
           static_cast<std::byte*>(std::calloc(1, HostBlockLayout::total_bytes())), &std::free));
-      states_.emplace_back(kAllChannels * kMostQueues);
-      failures_.emplace_back(kAllChannels * kMostQueues);
+      states_.emplace_back(kAllStates);
+      failures_.emplace_back(kAllStates);
       const std::string of_rank = " of rank " + std::to_string(rank);
       machine_.watch(blocks_.back().get(), BlockLayout::total_bytes(), "the block" + of_rank);
       machine_.watch(host_blocks_.back().get(), HostBlockLayout::total_bytes(), "the block in host memory" + of_rank);
@@ -49,6 +49,8 @@ class SimtWorld {
       for (ChannelState& state : states_[rank]) state.epoch = state.everyone_completed = epoch;
       auto* const completed = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::completed_at(0, 0, 0));
       std::fill(completed, completed + kAllChannels * kMostDeviceRanks * kMostQueues, epoch);
+      auto* const of_long = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::long_completed_at(0, 0, 0));
+      std::fill(of_long, of_long + kLongChannels * kMostDeviceRanks * kLongQueues, epoch);
     }
   }
   // After so many turns from the start, the host says that the communicator has failed: every wait gives up.

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,81 +14,18 @@
 #include "algorithms/algorithm.hpp"
 #include "algorithms/steps/signals.hpp"
 #include "api/given_plan.hpp"
+#include "api/long_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
-#include "bench/exact_input.hpp"
 #include "plan/builder.hpp"
 #include "plan/text.hpp"
+#include "property/cuda/given_world.hpp"
 #include "property/plan_mutations.hpp"
-#include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/algorithm_plans.hpp"
-#include "support/call_buffers.hpp"
-// clang-format off: ahead of all kernels
-#include "support/simt_world.hpp"
-// clang-format on
-#include "property/cuda/kernel_bodies.hpp"
 
 namespace plait {
 namespace {
-
-class GivenWorld : public test::SimtWorld {
- public:
-  using SimtWorld::SimtWorld;
-
-  // Adds one call of all ranks. False: the plan is too long for a launch.
-  bool add(const VerifiedPlan& plan, const Call& call, const LaunchShape& shape, const BindLimits& limits) {
-    Made& made = calls_.emplace_back();
-    made.call = call;
-    made.variant = static_cast<int>(calls_.size());
-    const bool in_place = plan.plan().in_place && pick(0, 1) == 0;
-    try {
-      for (int rank = 0; rank < ranks_; ++rank) {
-        const BoundPlan bound = bind(plan, call, rank, limits);
-        made.launches.push_back(std::make_unique<PreparedLaunch>(bound, call, shape, end_of(rank), 0));
-      }
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kResources) << error.what();
-      calls_.pop_back();
-      return false;
-    }
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const bool has_both = has_input(call, rank) && has_output(call, rank);
-      const test::BufferLayout layout{.in_place = in_place && has_both};
-      auto buffers = std::make_unique<test::CallBuffers>(call, ranks_, rank, layout);
-      fill_input(call, ranks_, rank, made.variant, buffers->input());
-      buffers->remember();
-      watch(*buffers, rank);
-      const auto r = static_cast<size_t>(rank);
-      const auto [kernel, argument] = made.launches[r]->launch(buffers->input(), buffers->output());
-      machine_.launch(r, kernel.grid, kernel.block, test::body_of(call.type, kernel.function, argument),
-                      pick(0, 3) > 0);
-      made.buffers.push_back(std::move(buffers));
-    }
-    return true;
-  }
-
-  void check() {
-    for (const Made& made : calls_) {
-      for (int rank = 0; rank < ranks_; ++rank) {
-        test::CallBuffers& buffers = *made.buffers[static_cast<size_t>(rank)];
-        EXPECT_EQ(count_wrong(made.call, ranks_, rank, made.variant, buffers.output()), 0u)
-            << to_text(made.call) << ", rank " << rank;
-        EXPECT_NO_THROW(buffers.require_untouched_surroundings()) << to_text(made.call) << ", rank " << rank;
-      }
-    }
-    for (int rank = 0; rank < ranks_; ++rank) EXPECT_EQ(failures_of(static_cast<size_t>(rank)), 0) << rank;
-  }
-
- private:
-  struct Made {
-    Call call;
-    int variant = 0;
-    std::vector<std::unique_ptr<test::CallBuffers>> buffers;
-    std::vector<std::unique_ptr<PreparedLaunch>> launches;
-  };
-  std::deque<Made> calls_;
-};
 
 // The verified plan, if GPUs accept it.
 std::optional<VerifiedPlan> accepted(const Plan& plan) {
@@ -110,10 +45,14 @@ int expect_right(const VerifiedPlan& plan, uint64_t seed, std::map<Protocol, int
     for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
       if (protocol != Protocol::kSimple && !plan.can_carry_flags(type)) continue;
       SCOPED_TRACE(join(plan.plan().algorithm, ", ", name(protocol), ", ", name(type), ", seed ", seed));
-      GivenWorld world(plan.plan().rank_count(), seed, UINT64_MAX);
+      test::GivenWorld world(plan.plan().rank_count(), seed, UINT64_MAX);
       const bool finds_races = seed % 8 == 0;
       if (finds_races) world.find_races();
-      const LaunchShape shape{protocol, 1 + static_cast<int>(seed % 2), kLeastThreads};
+      LaunchShape shape{protocol, 1 + static_cast<int>(seed % 2), kLeastThreads};
+      const Call any = call_by(plan, type, ReduceOp::kSum, 600);
+      // Some short plans are launched as long ones, too.
+      const bool may_be_long = protocol == Protocol::kSimple;
+      shape.is_long = may_be_long && (seed % 4 == 1 || needs_long_launch(plan, any, shape));
       BindLimits limits = CudaRank::limits(shape, plan.plan());
       limits.least_slice_bytes = 1;
       bool is_carried = true;

@@ -345,7 +345,7 @@ class World : public test::SimtWorld {
 
   // Another plan with as many queues, if there is one. The launch then has three programs in the room of two.
   const VerifiedPlan* any_ending(const Call& call, const VerifiedPlan& plan) {
-    PlanLimits third = gpu_plan_limits();
+    PlanLimits third = short_gpu_plan_limits();
     for (int* const limit : {&third.operations, &third.places, &third.signals}) *limit = *limit * 2 / 3;
     if (third.excess(plan)) return nullptr;
     std::vector<const VerifiedPlan*> others;
@@ -388,7 +388,7 @@ class World : public test::SimtWorld {
 
   // GPUs send no messages, and a launch has room for so many operations.
   static bool fits_a_launch(const VerifiedPlan& plan) {
-    return !spans_nodes(plan.plan()) && !gpu_plan_limits().excess(plan);
+    return !spans_nodes(plan.plan()) && !short_gpu_plan_limits().excess(plan);
   }
 
   static bool has_one_shot(const Call& call) {

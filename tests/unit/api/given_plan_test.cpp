@@ -74,11 +74,12 @@ VerifiedPlan broadcast(int queues, int scratch, int host, Engine engine = Engine
 }
 
 TEST(GivenPlan, SaysWhatRanksPerform) {
-  for (const bool on_gpus : {false, true}) EXPECT_EQ(refusal(broadcast(3, 3, 0), on_gpus), "");
+  for (const bool on_gpus : {false, true}) EXPECT_EQ(refusal(broadcast(32, 32, 0), on_gpus), "");
   EXPECT_EQ(refusal(broadcast(4, 4, 1, Engine::kCpu), false), "");
-  const std::string on_gpus = "on GPUs a rank has 1 to 3 queues, of engine sm, with at most 80 operations, 160 places";
-  expect_says(refusal(broadcast(4, 4, 0), true),
-              {"plan test cannot run here: rank 0 has 4 queues, more than 3", on_gpus});
+  const std::string on_gpus =
+      "on GPUs a rank has 1 to 32 queues, of engine sm, with at most 16384 operations, 16384 places";
+  expect_says(refusal(broadcast(33, 33, 0), true),
+              {"plan test cannot run here: rank 0 has 33 queues, more than 32", on_gpus});
   expect_says(refusal(broadcast(1, 1, 1), true), {"rank 0 has 1 slots in host memory, more than 0", on_gpus});
   expect_says(refusal(broadcast(1, 1, 0, Engine::kCpu), true), {"rank 0 has a queue of engine cpu", on_gpus});
   expect_says(refusal(broadcast(1, 1 << 20, 0), false), {"rank 1 has 1048576 slots, more than"});
@@ -92,7 +93,9 @@ TEST(GivenPlan, SaysWhatRanksPerform) {
                on_gpus});
   AlgorithmArguments many{.collective = Collective::kAllReduce, .ranks = 4, .engine = Engine::kSm};
   many.parts = 40;
-  expect_says(refusal(*made("ring", many), true, 4), {"operations, more than 80", on_gpus});
+  EXPECT_EQ(refusal(*made("ring", many), true, 4), "");
+  many.parts = 200;
+  expect_says(refusal(*made("ring", many), true, 4), {"signals, more than 1024", on_gpus});
 }
 
 TEST(GivenPlan, IsOfTheCallsCollective) {

@@ -55,13 +55,15 @@ constexpr uint32_t most_threads(KernelFamily family) {
 // `type`.
 //
 // The end of a name says what the variant is for. Aligned: all pieces of user buffers begin and end at multiples of 16
-// bytes (Simple) or 8 bytes (two-shot). Any: other buffers, a little slower. A number: words of a thread (LL), or lines
-// of a thread that are under way at once (LL128, see kLinesAtOnce). Two-shot kernels only add, and sums of signed and
-// unsigned integers have the same bits, so both use the kernel of the unsigned type (kSumType). Types of 8 bytes use
-// only aligned two-shot kernels (kIsWord).
+// bytes (Simple, long) or 8 bytes (two-shot). Any: other buffers, a little slower. A number: words of a thread (LL), or
+// lines of a thread that are under way at once (LL128, see kLinesAtOnce). Two-shot kernels only add, and sums of signed
+// and unsigned integers have the same bits, so both use the kernel of the unsigned type (kSumType). Types of 8 bytes
+// use only aligned two-shot kernels (kIsWord).
 #define PLAIT_CALL_KERNELS(X)                                                                                     \
   X(kSimpleAligned, SimpleLaunch, run_simple<type, true>)                                                         \
   X(kSimpleAny, SimpleLaunch, run_simple<type, false>)                                                            \
+  X(kLongAligned, LongLaunch, run_simple<type, true, LongLaunch>)                                                 \
+  X(kLongAny, LongLaunch, run_simple<type, false, LongLaunch>)                                                    \
   X(kLl, LlLaunch, run_ll<LlPrimitives<type>>)                                                                    \
   X(kLl128, LlLaunch, run_ll<Ll128Primitives<type>>)                                                              \
   X(kTwoShotLl1Aligned, TwoShotLaunch, run_two_shot<TwoShotLl<kSumType<type>, 1, true>>)                          \

@@ -22,10 +22,13 @@ __device__ inline void let_next_launch_begin_after_first_warp() {
 //
 // A two-shot launch runs most code only once and lasts as long as its chain of instructions. So code for rare cases is
 // not inlined, and addresses take few instructions.
-class Channel {
+template <class Memory>
+class ChannelIn {
  public:
+  using Room = Memory;
+
   // Queue `queue` of channel `number`, in a launch with `queues` queues per rank.
-  __device__ Channel(const Launch& launch, int number, int queue, int queues)
+  __device__ ChannelIn(const Launch& launch, int number, int queue, int queues)
       : launch_(launch),
         number_(number),
         queue_(queue),
@@ -95,7 +98,7 @@ class Channel {
   // more, nor do the queues that it covers, since they have missed its epochs.
   __device__ void give_up(ChannelFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
-    report(&state(), covered_queues(), self().failures + number_ * kMostQueues + queue_,
+    report(&state(), covered_queues(), self().failures + Room::state_of(number_, queue_),
            {.state = why,
             .peer = peer,
             .operation = operation,
@@ -110,22 +113,37 @@ class Channel {
   }
 
  private:
-  __device__ ChannelState& state() const { return self().states[number_ * kMostQueues + queue_]; }
+  __device__ ChannelState& state() const { return self().states[Room::state_of(number_, queue_)]; }
 
   // How many queues this CTA keeps the state of: its own, and the last one also those that the launch does not have.
-  __device__ int covered_queues() const { return queue_ == queues_ - 1 ? kMostQueues - queue_ : 1; }
+  __device__ int covered_queues() const { return queue_ == queues_ - 1 ? Room::kQueues - queue_ : 1; }
 
-  // Waits until `queues` have completed `epoch`, with a thread for each queue of each rank.
+  // Whether there is a thread for each queue of each rank, and a bit of a QueueSet.
+  static constexpr bool kHasThreads = Room::kQueues * kMostDeviceRanks <= kLeastThreads;
+
+  // Waits until `queues` have completed `epoch`, with a thread for each queue of each rank. Where there are not so many
+  // threads, waits for all queues.
   __device__ bool await_queues(QueueSet queues, uint64_t epoch) const {
-    const int thread = ptx::this_thread(), peer = thread / kMostQueues;
+    const int thread = ptx::this_thread(), peer = thread / Room::kQueues;
     bool came = true;
-    if (peer < self().ranks && (queues >> thread & 1) != 0) {
-      const std::byte* const word = block(self().rank) + BlockLayout::completed_at(number_, peer, thread % kMostQueues);
-      const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
-      came = seen >= epoch;
-      if (!came) give_up(ChannelFailure::kTimedOut, peer, ChannelFailure::kEarlierEpoch, 0, seen);
+    if constexpr (kHasThreads) {
+      if (peer < self().ranks && (queues >> thread & 1) != 0) came = completes(peer, thread % Room::kQueues, epoch);
+    } else {
+#pragma unroll 1
+      for (int i = thread; i < self().ranks * Room::kQueues && came; i += static_cast<int>(blockDim.x)) {
+        came = completes(i / Room::kQueues, i % Room::kQueues, epoch);
+      }
     }
     return __syncthreads_and(came);
+  }
+
+  // Waits until one queue has completed `epoch`. False: given up.
+  __device__ bool completes(int peer, int queue, uint64_t epoch) const {
+    const std::byte* const word = block(self().rank) + Room::completed_at(number_, peer, queue);
+    const uint64_t seen = await_count(word, epoch, self().wait_nanoseconds, self().aborted);
+    const bool came = seen >= epoch;
+    if (!came) give_up(ChannelFailure::kTimedOut, peer, ChannelFailure::kEarlierEpoch, 0, seen);
+    return came;
   }
 
   // Polls a flag until it is at least `count`, and returns it; less: given up.
@@ -151,9 +169,18 @@ class Channel {
   // store suffices; a release would also wait for stores to peers.
   __device__ void publish_completion() const {
     const int thread = ptx::this_thread();
-    const int peer = thread / kMostQueues, queue = queue_ + thread % kMostQueues;
-    if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
-    ptx::store_relaxed(block(peer) + BlockLayout::completed_at(number_, self().rank, queue), epoch_);
+    if constexpr (kHasThreads) {
+      const int peer = thread / Room::kQueues, queue = queue_ + thread % Room::kQueues;
+      if (queue >= queue_ + covered_queues() || peer >= self().ranks) return;
+      ptx::store_relaxed(block(peer) + Room::completed_at(number_, self().rank, queue), epoch_);
+    } else {
+      const int covered = covered_queues();
+#pragma unroll 1
+      for (int i = thread; i < self().ranks * covered; i += static_cast<int>(blockDim.x)) {
+        const int peer = i / covered, queue = queue_ + i % covered;
+        ptx::store_relaxed(block(peer) + Room::completed_at(number_, self().rank, queue), epoch_);
+      }
+    }
   }
 
   const Launch& launch_;
@@ -161,5 +188,6 @@ class Channel {
   uint64_t epoch_, everyone_completed_;  // see ChannelState
   const bool gave_up_;                   // in an earlier launch, so everyone_completed_ does not count
 };
+using Channel = ChannelIn<OrdinaryRoom>;
 
 }  // namespace plait

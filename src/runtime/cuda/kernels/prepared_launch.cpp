@@ -39,7 +39,7 @@ template <class From, class To>
 void copy_into(To& to, const From& from, const char* what, const std::string& algorithm) {
   if (from.size() > std::size(to)) {
     fail(ErrorCode::kResources, "plan ", algorithm, " needs ", from.size(), " ", what, " a rank, but a launch carries ",
-         std::size(to), "; use an algorithm with fewer steps or chunks");
+         std::size(to), "; use Simple, or an algorithm with fewer steps or chunks");
   }
   std::copy(from.begin(), from.end(), to);
 }
@@ -49,9 +49,9 @@ SimpleLaunch signal_launch(const QueueProgram& program, const DeviceRank& self, 
                            const std::string& algorithm) {
   SimpleLaunch launch = {};
   fill(launch, program, self, call);
-  std::copy(std::begin(program.full), std::end(program.full), launch.full);
-  std::copy(std::begin(program.ending), std::end(program.ending), launch.ending);
-  std::copy(std::begin(program.last), std::end(program.last), launch.last);
+  std::copy_n(program.full, kMostQueues, launch.full);
+  std::copy_n(program.ending, kMostQueues, launch.ending);
+  std::copy_n(program.last, kMostQueues, launch.last);
   copy_into(launch.operations, program.operations, "operations", algorithm);
   copy_into(launch.places, program.places, "places", algorithm);
   copy_into(launch.flags, program.flags, "signals", algorithm);
@@ -110,18 +110,27 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
   if (shape.protocol != Protocol::kSimple && !bound.plan->can_carry_flags(call.type)) {
     fail(ErrorCode::kInvalidPlan, "plan ", algorithm, " cannot be performed with ", name(shape.protocol));
   }
-  const int most_channels = host_path != nullptr ? kMostHostChannels : kMostChannels;
+  if (shape.is_long && (shape.protocol != Protocol::kSimple || host_path != nullptr)) {
+    fail(ErrorCode::kInternal, "plan ", algorithm, " is long, and has ", to_text(shape, 1));
+  }
+  const int most_channels = host_path != nullptr ? kMostHostChannels : shape.is_long ? kLongChannels : kMostChannels;
   if (shape.channels < 1 || shape.channels > most_channels || shape.threads < kLeastThreads ||
       shape.threads > kMostThreads || shape.threads % 32 != 0) {
     fail(ErrorCode::kInvalidArgument, "a launch has 1 to ", most_channels, " channels, with CTAs of ", kLeastThreads,
          " to ", kMostThreads, " threads, a multiple of 32; not ", to_text(shape, bound.plan->report().shape.queues));
   }
-  const QueueProgram program = make_queue_program(bound, call, self.rank, shape.protocol, ending);
+  const QueueProgram program = make_queue_program(bound, call, self.rank, shape.protocol, ending, shape.is_long);
   kernel_.function = call_kernel(variant_of(shape.protocol), call.type);
   kernel_.grid = dim3(static_cast<unsigned>(std::min<size_t>(bound.slices, shape.channels)),
                       static_cast<unsigned>(program.queues));
   kernel_.block = dim3(static_cast<unsigned>(shape.threads));
-  if (shape.protocol == Protocol::kSimple) {
+  if (shape.is_long) {
+    argument_ = long_launch(program, self);
+    kernel_.function = call_kernel(CallKernel::kLongAligned, call.type);
+    unaligned_ = kernel_;
+    unaligned_.function = call_kernel(CallKernel::kLongAny, call.type);
+    if (!has_aligned_vectors(program)) kernel_ = unaligned_;
+  } else if (shape.protocol == Protocol::kSimple) {
     SimpleLaunch launch = signal_launch(program, self, call, algorithm);
     if (host_path != nullptr) {
       launch.first_channel = kMostChannels;
@@ -148,8 +157,15 @@ PreparedLaunch::PreparedLaunch(const BoundPlan& bound, const Call& call, const L
     if (kernel->function == nullptr || is_resident(*kernel, beside)) continue;
     fail(ErrorCode::kResources, "plan ", algorithm, " needs ", kernel->ctas() + beside, " CTAs of ", shape.threads,
          " threads, of each of ", ranks_per_device, " ranks, on the GPU at once, which holds ", kernel->resident_ctas(),
-         "; use fewer channels or threads");
+         "; use fewer channels or threads, fewer ranks of a GPU, or a plan of fewer queues");
   }
+}
+
+PreparedLaunch::Long PreparedLaunch::long_launch(const QueueProgram& program, const DeviceRank& self) const {
+  Long made{std::make_shared<const ProgramMemory>(program, ranks_per_device_ > 0), {}};
+  fill(made.argument, program, self, call_);
+  made.program->set(made.argument);
+  return made;
 }
 
 // None if the call is not two-shot, or needs more CTAs or threads than `shape` has.
@@ -197,7 +213,8 @@ int PreparedLaunch::resident_ctas(const void* kernel, int threads) {
   return sm_count * on_each;
 }
 
-void PreparedLaunch::set(const Buffers& buffers, SimpleLaunch& launch) const {
+template <class LaunchArgument>
+void PreparedLaunch::set(const Buffers& buffers, LaunchArgument& launch) const {
   launch.input = buffers.input;
   launch.output = buffers.output;
 }
@@ -235,9 +252,19 @@ PreparedLaunch::Launch PreparedLaunch::launch(const void* input, void* output) {
     set(buffers, *ll);
     return {kernel_, &ll->argument};
   }
+  const Kernel& kernel = buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_;
+  if (auto* const it = std::get_if<Long>(&argument_)) {
+    set(buffers, it->argument);
+    return {kernel, &it->argument};
+  }
   auto& signals = std::get<SimpleLaunch>(argument_);
   set(buffers, signals);
-  return {buffers.begin_at(kVectorBytes) ? kernel_ : unaligned_, &signals};
+  return {kernel, &signals};
+}
+
+std::shared_ptr<const ProgramMemory> PreparedLaunch::program_memory() const {
+  const auto* const it = std::get_if<Long>(&argument_);
+  return it == nullptr ? nullptr : it->program;
 }
 
 bool PreparedLaunch::is_two_shot_ll() const { return two_shot_ && two_shot_->has_ll(); }

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
 #include "runtime/cuda/kernels/catalogue.hpp"
+#include "runtime/cuda/kernels/program_memory.hpp"
 #include "runtime/cuda/kernels/queue_kernel.hpp"
 #include "runtime/cuda/kernels/two_shot_kernel.hpp"
 #include "tuner/launch_shape.hpp"
@@ -65,11 +67,17 @@ class PreparedLaunch {
   // Launches the kernel for these buffers. A captured launch copies everything that it needs. `pdl`: see pdl.hpp.
   // Throws kSystem if CUDA refuses.
   void start(const void* input, void* output, cudaStream_t stream, bool pdl);
+  // What a captured launch still reads; null: nothing.
+  std::shared_ptr<const ProgramMemory> program_memory() const;
 
  private:
   struct Ll {
     LlProgram program;
     LlLaunch argument;
+  };
+  struct Long {
+    std::shared_ptr<const ProgramMemory> program;
+    LongLaunch argument;
   };
   struct TwoShot {
     std::vector<TwoShotProgram::UserPlace> user_places;
@@ -84,18 +92,20 @@ class PreparedLaunch {
 
   std::optional<TwoShot> two_shot_of(const QueueProgram& program, const LlProgram& ll, const LaunchShape& shape,
                                      const DeviceRank& self) const;
+  Long long_launch(const QueueProgram& program, const DeviceRank& self) const;
   bool is_resident(const Kernel& kernel, int ctas_beside = 0) const;
 
-  void set(const Buffers& buffers, SimpleLaunch& launch) const;
+  template <class LaunchArgument>
+  void set(const Buffers& buffers, LaunchArgument& launch) const;
   void set(const Buffers& buffers, Ll& ll) const;
   void set(const Buffers& buffers, TwoShot& it, bool is_aligned) const;
 
   const Call call_;
   const int ranks_per_device_;
-  Kernel kernel_;                            // for any buffers; Simple: for buffers aligned to vectors
-  Kernel unaligned_;                         // Simple: for other buffers
-  std::variant<SimpleLaunch, Ll> argument_;  // of both kernels
-  std::optional<TwoShot> two_shot_;          // used instead of both, if there is one
+  Kernel kernel_;                                  // for any buffers; Simple: for buffers aligned to vectors
+  Kernel unaligned_;                               // Simple: for other buffers
+  std::variant<SimpleLaunch, Ll, Long> argument_;  // of both kernels
+  std::optional<TwoShot> two_shot_;                // used instead of both, if there is one
 };
 
 }  // namespace plait

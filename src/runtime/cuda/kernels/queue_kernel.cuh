@@ -10,13 +10,14 @@
 
 namespace plait {
 
-template <DataType type, bool is_aligned>
-__global__ void __launch_bounds__(kMostThreads, 1) run_simple(const __grid_constant__ SimpleLaunch launch) {
+// For SimpleLaunch and LongLaunch. Queues of a long plan wait for all queues before they use memory again.
+template <DataType type, bool is_aligned, class LaunchArgument = SimpleLaunch>
+__global__ void __launch_bounds__(kMostThreads, 1) run_simple(const __grid_constant__ LaunchArgument launch) {
   ptx::await_launch_before();
   std::byte** const bases = ptx::shared_array<std::byte*, kFirstScratchBase + kMostDeviceRanks>();
-  Channel channel(launch, launch.first_channel + static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
-                  static_cast<int>(gridDim.y));
-  SimplePrimitives<type, is_aligned> primitives(launch, channel, bases);
+  ChannelIn<typename LaunchArgument::Room> channel(launch, launch.first_channel + static_cast<int>(blockIdx.x),
+                                                   static_cast<int>(blockIdx.y), static_cast<int>(gridDim.y));
+  SimplePrimitives<type, is_aligned, LaunchArgument> primitives(launch, channel, bases);
   for (uint64_t slice = blockIdx.x; slice < launch.slices; slice += gridDim.x) {
     const bool is_channels_last = slice + gridDim.x >= launch.slices;
     const SliceProgram& part = !is_channels_last           ? launch.full[blockIdx.y]

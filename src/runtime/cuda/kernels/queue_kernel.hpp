@@ -34,17 +34,34 @@ struct Launch {
   DeviceRank self;
 };
 
-// With Simple: any plan.
+// With Simple, a plan that fits this argument.
 struct SimpleLaunch : Launch {
+  using Room = OrdinaryRoom;
   int first_channel = 0;  // kMostChannels: this is a host path, and uses the next two members
   HostBlocks host_blocks = {};
   uint32_t rate_limit = 0;  // clock cycles per vector of 16 bytes that every thread of a CTA stores to a peer; 0: none
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   SliceProgram full[kMostQueues], ending[kMostQueues], last[kMostQueues];  // see QueueProgram
-  DeviceOperation operations[160];
-  DevicePlace places[320];
-  FlagRef flags[160];
+  DeviceOperation operations[kLaunchOperations];
+  DevicePlace places[kLaunchPlaces];
+  FlagRef flags[kLaunchFlags];
+};
+
+// With Simple, a long plan. Its program is in memory of the GPU, which nobody changes: see kernels/program_memory.hpp.
+// Ranks find it the same way whether they are long or not: all launch such a plan from here.
+struct LongLaunch : Launch {
+  using Room = LongRoom;
+  static constexpr int first_channel = 0;
+  static constexpr uint32_t rate_limit = 0;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  const SliceProgram* full = nullptr;  // kLongQueues each, see QueueProgram
+  const SliceProgram* ending = nullptr;
+  const SliceProgram* last = nullptr;
+  const DeviceOperation* operations = nullptr;
+  const DevicePlace* places = nullptr;
+  const FlagRef* flags = nullptr;
 };
 
 // With LL or LL128: plans of one queue and few steps. See ll_program.hpp.
@@ -56,7 +73,7 @@ struct LlLaunch : Launch {
   LlPlace places[576];  // with 9 ranks and more, 16 for each step
 };
 
-// There is a thread for each queue of each rank, and for each flag of a run.
+// There is a thread for each ordinary queue of each rank, and for each flag of a run.
 static_assert(kLeastThreads >= kMostDeviceRanks * kMostQueues && kLeastThreads >= kMostFlagsOfRun);
 
 }  // namespace plait

@@ -12,15 +12,17 @@
 namespace plait {
 
 // `is_aligned`: all places are multiples of a vector's size. Else some are not, as a rule only in user buffers.
-template <DataType type, bool is_aligned>
+template <DataType type, bool is_aligned, class LaunchArgument = SimpleLaunch>
 class SimplePrimitives {
  public:
+  using Room = typename LaunchArgument::Room;
+  using ItsChannel = ChannelIn<Room>;
   using Vector = Pack<type, uint4>;
   using Storage = typename Vector::Storage;
   using Accumulator = typename Vector::Accumulator;
 
   // `bases` is a table of 2 + ranks pointers in shared memory.
-  __device__ SimplePrimitives(const SimpleLaunch& launch, Channel& channel, std::byte** bases)
+  __device__ SimplePrimitives(const LaunchArgument& launch, ItsChannel& channel, std::byte** bases)
       : launch_(launch), channel_(channel), bases_(bases) {}
 
   // Call it at the start of an epoch, with the slice that it is for. For all threads.
@@ -71,26 +73,33 @@ class SimplePrimitives {
 
  private:
   // These find a rank's memory for this channel and the half of this epoch.
-  __device__ bool is_in_host() const { return channel_.number() >= kMostChannels; }
+  static constexpr bool kMayBeInHost = std::is_same_v<LaunchArgument, SimpleLaunch>;
+  __device__ bool is_in_host() const { return kMayBeInHost && channel_.number() >= kMostChannels; }
   __device__ std::byte* block(int rank) const {
-    return is_in_host() ? launch_.host_blocks.of[rank] : channel_.block(rank);
+    if constexpr (!kMayBeInHost) {
+      return channel_.block(rank);
+    } else {
+      return is_in_host() ? launch_.host_blocks.of[rank] : channel_.block(rank);
+    }
   }
   __device__ std::byte* signals(int rank) const {
     return block(rank) + (is_in_host() ? HostBlockLayout::signals_at(channel_.number(), channel_.parity())
-                                       : BlockLayout::signals_at(channel_.number(), channel_.parity()));
+                                       : Room::signals_at(channel_.number(), channel_.parity()));
   }
   __device__ std::byte* scratch(int rank) const {
     return block(rank) + (is_in_host() ? HostBlockLayout::scratch_at(channel_.number(), channel_.parity())
-                                       : BlockLayout::scratch_at(channel_.number(), channel_.parity()));
+                                       : Room::scratch_at(channel_.number(), channel_.parity()));
   }
 
   // How many vectors a thread has under way at once: for sources that are loaded one after the other, for two sources,
   // and for four. Registers hold so many without spilling.
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
-  static constexpr int kAtOnce = Vector::kCount < 8 ? 2 : 1;
+  static constexpr int kAtOnce = Vector::kCount < 8 && (kMayBeInHost || is_aligned) ? 2 : 1;
   static constexpr int kAlignedTwo = kConvertsSlowly<Vector> ? 2 : 4;
-  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : Vector::kCount;
+  // Places of a long plan come from memory, and take more registers.
+  static constexpr int kUnalignedWide = kMayBeInHost ? Vector::kCount : Vector::kCount / 2;
+  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : kUnalignedWide;
   static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kUnalignedTwo;
   static constexpr int kOfFour = Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? kOfTwo / 2 : 1;
 
@@ -284,8 +293,8 @@ class SimplePrimitives {
     return DeviceType<type>::widen(reinterpret_cast<const Storage*>(at(sources[s]))[i]);
   }
 
-  const SimpleLaunch& launch_;
-  Channel& channel_;
+  const LaunchArgument& launch_;
+  ItsChannel& channel_;
   std::byte** bases_;
 };
 

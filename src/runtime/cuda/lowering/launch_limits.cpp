@@ -12,6 +12,7 @@ BindLimits launch_limits(const LaunchShape& shape, const Plan& plan) {
   BindLimits limits;
   limits.signal_stride = BlockLayout::kSignalStride;
   limits.signals = BlockLayout::kSignals;
+  if (shape.is_long) limits.signals = BlockLayout::kLongSignals;
   switch (shape.protocol) {
     case Protocol::kSimple:
       limits.scratch_bytes = BlockLayout::kScratchBytes;

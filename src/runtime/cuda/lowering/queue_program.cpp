@@ -38,12 +38,14 @@ bool conflict(Collective collective, const Operation& a, const Operation& b) {
 
 class QueueWriter {
  public:
-  QueueWriter(QueueProgram& program, const BoundPlan& bound, const Call& call, int rank, Protocol protocol)
+  QueueWriter(QueueProgram& program, const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
+              bool is_long)
       : plan_(*bound.plan),
         algorithm_(plan_.plan().algorithm),
         element_bytes_(size_of(call.type)),
         rank_(rank),
         protocol_(protocol),
+        is_long_(is_long),
         operations_(program.operations),
         places_(program.places),
         flags_(program.flags) {
@@ -51,15 +53,17 @@ class QueueWriter {
   }
 
   // `is_like_full`: slots of scratch lie where full slices have them.
-  void add(const BoundSlice& slice, bool is_like_full, SliceProgram (&programs)[kMostQueues]) {
+  void add(const BoundSlice& slice, bool is_like_full, SliceProgram (&programs)[kLongQueues]) {
     const size_t queues = slice.queues.size();
-    if (queues > kMostQueues) {
+    const size_t most = is_long_ ? kLongQueues : kMostQueues;
+    if (queues > most) {
       fail(ErrorCode::kInvalidPlan, "plan ", algorithm_, " has ", queues, " queues on rank ", rank_,
-           "; the GPU runtime performs plans of at most ", kMostQueues, " queues a rank");
+           "; such a launch has at most ", most, " queues a rank");
     }
     for (size_t queue = 0; queue < queues; ++queue) {
       programs[queue] = add_queue(slice, queue);
-      if (protocol_ != Protocol::kSimple) continue;  // LL and LL128 only wait for all ranks at once
+      // LL, LL128 and long plans only wait for all queues at once.
+      if (protocol_ != Protocol::kSimple || is_long_) continue;
       programs[queue].predecessors = is_like_full ? who_touches_what(queue) : everyone();
     }
   }
@@ -305,6 +309,7 @@ class QueueWriter {
   const size_t element_bytes_;
   const int rank_;
   const Protocol protocol_;
+  const bool is_long_;
   std::vector<int> writers_;  // by slot of this rank; LL and LL128 only
   std::vector<const Operation*> since_barrier_;
   std::vector<DeviceOperation>& operations_;
@@ -328,7 +333,7 @@ bool is_same(const SliceLayout& a, const SliceLayout& b) { return a.block_elemen
 }  // namespace
 
 QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
-                                const BoundPlan* ending) {
+                                const BoundPlan* ending, bool is_long) {
   const BoundPlan& end = ending != nullptr ? *ending : bound;
   if (ending != nullptr) check_ending(bound.plan->plan(), end.plan->plan(), protocol);
   QueueProgram program = {};
@@ -336,10 +341,10 @@ QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int ra
   program.slice_bytes = bound.slice_bytes;
   program.queues = static_cast<int>(bound.last.queues.size());
   const bool all_alike = bound.slices < 2 || is_same(bound.full.layout, bound.last.layout);
-  const auto copy = [](const SliceProgram(&from)[kMostQueues], SliceProgram(&to)[kMostQueues]) {
+  const auto copy = [](const SliceProgram(&from)[kLongQueues], SliceProgram(&to)[kLongQueues]) {
     std::copy(std::begin(from), std::end(from), to);
   };
-  QueueWriter of_end(program, end, call, rank, protocol);
+  QueueWriter of_end(program, end, call, rank, protocol, is_long);
   of_end.add(end.last, ending == nullptr && all_alike, program.last);
   if (all_alike) {
     copy(program.last, program.ending);
@@ -349,7 +354,7 @@ QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int ra
   if (ending == nullptr) {
     copy(program.ending, program.full);
   } else if (bound.slices > 1) {
-    QueueWriter(program, bound, call, rank, protocol).add(bound.full, true, program.full);
+    QueueWriter(program, bound, call, rank, protocol, is_long).add(bound.full, true, program.full);
   }
   return program;
 }

@@ -93,7 +93,7 @@ struct QueueProgram {
   uint64_t slice_bytes = 0;
   int queues = 1;
   // By queue: for slices of full size, for those that are the last of their channel, and for the last slice of all.
-  SliceProgram full[kMostQueues], ending[kMostQueues], last[kMostQueues];
+  SliceProgram full[kLongQueues], ending[kLongQueues], last[kLongQueues];
   std::vector<DeviceOperation> operations;
   std::vector<DevicePlace> places;
   std::vector<FlagRef> flags;
@@ -101,8 +101,15 @@ struct QueueProgram {
 
 // `ending`, if not null, is another plan for the last slice of each channel, bound to the same slices and with as many
 // queues. Throws kResources if the program does not fit into a launch, kInvalidPlan if a rank of the plan has too many
-// queues.
+// queues. `is_long`: see LaunchShape.
 QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
-                                const BoundPlan* ending = nullptr);
+                                const BoundPlan* ending = nullptr, bool is_long = false);
+
+// What the argument of a launch holds: see SimpleLaunch.
+inline constexpr size_t kLaunchOperations = 160, kLaunchPlaces = 320, kLaunchFlags = 160;
+inline bool fits_argument(const QueueProgram& program) {
+  return program.operations.size() <= kLaunchOperations && program.places.size() <= kLaunchPlaces &&
+         program.flags.size() <= kLaunchFlags;
+}
 
 }  // namespace plait

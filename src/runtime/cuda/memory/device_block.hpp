@@ -83,7 +83,21 @@ struct BlockLayout {
   PLAIT_HOST_DEVICE static constexpr size_t barrier_at(BarrierKind kind, int from) {
     return fifos_at() + kFifoBytes + static_cast<size_t>(barrier_index(kind, from)) * kMessageWordStride;
   }
-  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return barrier_at(BarrierKind::kCollective, kBarriers); }
+  // The channels of long plans: the same as completed_at(), signals_at() and scratch_at(), for plans with more queues
+  // and signals. Together this is 5 MiB. Nothing that ordinary channels use is among it, so their launches cost the
+  // same.
+  static constexpr int kLongSignals = 1024;
+  PLAIT_HOST_DEVICE static constexpr size_t long_completed_at(int channel, int rank, int queue) {
+    return barrier_at(BarrierKind::kCollective, kBarriers) +
+           static_cast<size_t>((channel * kMostDeviceRanks + rank) * kLongQueues + queue) * sizeof(uint64_t);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t long_signals_at(int channel, unsigned parity) {
+    return long_completed_at(kLongChannels, 0, 0) + half(channel, parity) * kLongSignals * kSignalStride;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t long_scratch_at(int channel, unsigned parity) {
+    return long_signals_at(kLongChannels, 0) / 128 * 128 + 128 + half(channel, parity) * kScratchBytes;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return long_scratch_at(kLongChannels, 0); }
 
  private:
   PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t channel) {
@@ -114,6 +128,40 @@ struct HostBlockLayout {
   }
 };
 
+// Where the channels of a launch have their memory: ordinary ones, which also serve a HostPath, and those of long
+// plans. States and failures of all are in one table.
+struct OrdinaryRoom {
+  static constexpr int kQueues = kMostQueues;
+  static constexpr int kStates = kAllChannels * kMostQueues;
+  PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) { return channel * kMostQueues + queue; }
+  PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
+    return BlockLayout::completed_at(channel, rank, queue);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t signals_at(int channel, unsigned parity) {
+    return BlockLayout::signals_at(channel, parity);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int channel, unsigned parity) {
+    return BlockLayout::scratch_at(channel, parity);
+  }
+};
+struct LongRoom {
+  static constexpr int kQueues = kLongQueues;
+  static constexpr int kStates = kLongChannels * kLongQueues;
+  PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) {
+    return OrdinaryRoom::kStates + channel * kLongQueues + queue;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
+    return BlockLayout::long_completed_at(channel, rank, queue);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t signals_at(int channel, unsigned parity) {
+    return BlockLayout::long_signals_at(channel, parity);
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int channel, unsigned parity) {
+    return BlockLayout::long_scratch_at(channel, parity);
+  }
+};
+inline constexpr int kAllStates = OrdinaryRoom::kStates + LongRoom::kStates;
+
 // The state of a channel's queue between launches. It is in device memory, so that a launch replayed from a CUDA graph
 // goes on counting. While a launch runs, from await_launch_before() on, only the queue's CTA uses it; the CTA of
 // the last queue also writes the state of queues that the launch does not have.
@@ -139,7 +187,7 @@ struct ChannelFailure {
 
 // Reports of kernels to the host, and the host's request to give up; in host memory.
 struct Reports {
-  ChannelFailure channels[kAllChannels * kMostQueues];
+  ChannelFailure channels[kAllStates];
   ChannelFailure receives[kMostDeviceRanks], sends[kMostDeviceRanks];  // by peer
   ChannelFailure barriers[kBarriers];                                  // by barrier_index()
   uint32_t aborted = 0;  // not 0: the communicator has failed, and every wait gives up

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,7 @@ struct CudaRank::Impl {
   std::unique_ptr<PersistentCalls> persistent;   // null: there is no persistent kernel
   std::unique_ptr<SideStream> p2p_stream;        // for messages through FIFOs while others are zero-copy
   std::unique_ptr<SideStream> host_path_stream;  // null: there is no host memory for a host path
+  std::set<std::shared_ptr<const ProgramMemory>> captured_programs;  // graphs may read them until the communicator ends
   uint64_t zero_copy_calls = 0;
   ProposedCall proposed;
   // The current exchange.
@@ -144,7 +146,7 @@ CudaRank::Impl::Impl(PeerMemory its_memory, std::optional<PeerMemory> its_host_m
     if (host_memory) host_blocks.of[r] = host_memory->of(r);
   }
   self.wait_nanoseconds = static_cast<uint64_t>(std::min(options.waits.timeout_seconds, 1e6) * 1e9);
-  self.states = states.emplace(kAllChannels * kMostQueues).get();
+  self.states = states.emplace(kAllStates).get();
   check_cuda(cudaHostAlloc(&reports, sizeof(Reports), cudaHostAllocMapped | cudaHostAllocPortable),
              "memory for reports");
   *reports = {};
@@ -334,6 +336,7 @@ CudaRank::CudaRank(PeerMemory memory, std::optional<PeerMemory> host_memory, Com
 CudaRank::~CudaRank() {
   impl_->end();
   const int device = impl_->memory.device();
+  const auto programs = std::move(impl_->captured_programs);  // each is freed by itself
   const auto held = std::make_shared<std::unique_ptr<Impl>>(std::move(impl_));
   free_when_idle(device, [held] { held->reset(); });
 }
@@ -341,8 +344,8 @@ CudaRank::~CudaRank() {
 const PeerMemory& CudaRank::memory() const { return impl_->memory; }
 bool CudaRank::has_host_memory() const { return impl_->host_memory.has_value(); }
 size_t CudaRank::device_bytes() const {
-  return block_bytes() + kAllChannels * kMostQueues * sizeof(ChannelState) + CudaP2p::device_bytes() +
-         Copier::device_bytes() + (impl_->persistent ? PersistentCalls::device_bytes() : 0);
+  return block_bytes() + kAllStates * sizeof(ChannelState) + CudaP2p::device_bytes() + Copier::device_bytes() +
+         (impl_->persistent ? PersistentCalls::device_bytes() : 0);
 }
 
 std::shared_ptr<PreparedLaunch> CudaRank::prepare(const BoundPlan& bound, const BoundPlan* ending, const Call& call,
@@ -378,6 +381,7 @@ void CudaRank::enqueue(PreparedLaunch& prepared, PreparedLaunch* host_path, cons
   void* const products = scalar == nullptr ? nullptr : impl.place_products(call, input, output, s, piece);
   impl.in_order(s, [&](bool runs_now) {
     if (runs_now) impl.state.announce(call);
+    if (const auto program = prepared.program_memory(); program && !runs_now) impl.captured_programs.insert(program);
     if (products != nullptr) {
       const size_t elements = message_bytes(call, impl.self.ranks) / size_of(call.type);
       launch_scale(*scalar, input, products, elements, impl.sm_count, s);

@@ -23,20 +23,26 @@ uint32_t state_of(const ChannelFailure& failure) {
 }
 
 // The queue that is furthest behind, of those that gave up: queues wait for each other, so its report tells most. The
-// epochs of host-path channels do not compare with the others'; they count only if no other channel gave up.
+// epochs of host-path channels and of those of long plans do not compare with the others'; they count only if no
+// channel before them gave up.
 int furthest_behind(const ChannelFailure* failures) {
   int found = -1;
-  for (int i = 0; i < kAllChannels * kMostQueues; ++i) {
-    if (i == kMostChannels * kMostQueues && found >= 0) break;
+  for (int i = 0; i < kAllStates; ++i) {
+    const bool begins_others = i == OrdinaryRoom::state_of(kMostChannels, 0) || i == LongRoom::state_of(0, 0);
+    if (begins_others && found >= 0) break;
     if (state_of(failures[i]) == ChannelFailure::kNone) continue;
     if (found < 0 || failures[i].expected_epoch < failures[found].expected_epoch) found = i;
   }
   return found;
 }
 
-std::string name_of_channel(int channel) {
-  if (channel < kMostChannels) return join("CTA ", channel);
-  return join("CTA ", channel - kMostChannels, " of the host path");
+std::string name_of_queue(int state) {
+  if (const int of_long = state - OrdinaryRoom::kStates; of_long >= 0) {
+    return join("CTA ", of_long / kLongQueues, " of a long plan, queue ", of_long % kLongQueues);
+  }
+  const int channel = state / kMostQueues, queue = state % kMostQueues;
+  if (channel < kMostChannels) return join("CTA ", channel, ", queue ", queue);
+  return join("CTA ", channel - kMostChannels, " of the host path, queue ", queue);
 }
 
 std::string name_of_wait(int operation) {
@@ -110,8 +116,7 @@ void Watchdog::report_channels() {
   const int found = furthest_behind(reports_.channels);
   if (found < 0 || state_.has_failed()) return;
   const ChannelFailure& failure = reports_.channels[found];
-  const std::string who =
-      join("rank ", state_.rank(), ", ", name_of_channel(found / kMostQueues), ", queue ", found % kMostQueues);
+  const std::string who = join("rank ", state_.rank(), ", ", name_of_queue(found));
   const std::string where = name_of_wait(failure.operation);
   if (failure.state == ChannelFailure::kOtherCall) {
     // If the other ranks' plans differ, the signal may come from another rank than the one in this rank's plan.

@@ -52,6 +52,19 @@ TEST(DeviceBlock, RegionsDoNotOverlap) {
       ranges.push_back({BlockLayout::barrier_at(kind, rank), sizeof(uint64_t)});
     }
   }
+  for (int channel = 0; channel < kLongChannels; ++channel) {
+    for (int rank = 0; rank < kMostDeviceRanks; ++rank) {
+      for (int queue = 0; queue < kLongQueues; ++queue) {
+        ranges.push_back({BlockLayout::long_completed_at(channel, rank, queue), sizeof(uint64_t)});
+      }
+    }
+    for (const unsigned parity : {0u, 1u}) {
+      ranges.push_back(
+          {BlockLayout::long_signals_at(channel, parity), BlockLayout::kLongSignals * BlockLayout::kSignalStride});
+      ranges.push_back({BlockLayout::long_scratch_at(channel, parity), BlockLayout::kScratchBytes});
+      EXPECT_EQ(BlockLayout::long_scratch_at(channel, parity) % 128, 0u);
+    }
+  }
   expect_no_overlap(ranges, BlockLayout::total_bytes());
 }
 

@@ -125,8 +125,8 @@ TEST(Watchdog, ACallThatDiffers) {
   EXPECT_NE(failure_from(own).find("another rank makes another call"), std::string::npos);
 }
 
-// The report is that of the channel furthest behind. Channels of the host path, whose epochs do not compare, count only
-// if no other channel gave up.
+// The report is that of the channel furthest behind. Channels of the host path and of long plans, whose epochs do not
+// compare, count only if no channel before them gave up.
 TEST(Watchdog, TheQueueFurthestBehindIsReported) {
   ChannelFailure behind = failure_of(ChannelFailure::kTimedOut), of_host = behind;
   behind.expected_epoch = 7;
@@ -141,6 +141,14 @@ TEST(Watchdog, TheQueueFurthestBehindIsReported) {
   };
   EXPECT_NE(reported(true).find("rank 1, CTA 4, queue 0 waited"), std::string::npos);
   EXPECT_NE(reported(false).find("rank 1, CTA 0 of the host path, queue 0 waited"), std::string::npos);
+  const auto of_long = [&](bool others) {
+    return failure_from([&, others](Reports& reports) {
+      reports.channels[LongRoom::state_of(3, 20)] = of_host;
+      if (others) reports.channels[kQueue] = behind;
+    });
+  };
+  EXPECT_NE(of_long(true).find("rank 1, CTA 2, queue 1 waited"), std::string::npos);
+  EXPECT_NE(of_long(false).find("rank 1, CTA 3 of a long plan, queue 20 waited"), std::string::npos);
 }
 
 TEST(Watchdog, Messages) {
