@@ -95,7 +95,9 @@ class SimplePrimitives {
   // and for four. Registers hold so many without spilling.
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
   static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
-  static constexpr int kAtOnce = Vector::kCount < 8 && (kMayBeInHost || is_aligned) ? 2 : 1;
+  static constexpr bool kHasFewLeft =  // beside the places of a long plan, which come from memory
+      !kMayBeInHost && !is_aligned && (Vector::kCount == 2 || !std::is_integral_v<Accumulator>);
+  static constexpr int kAtOnce = Vector::kCount < 8 && !kHasFewLeft ? 2 : 1;
   static constexpr int kAlignedTwo = kConvertsSlowly<Vector> ? 2 : 4;
   // Places of a long plan come from memory, and take more registers.
   static constexpr int kUnalignedWide = kMayBeInHost ? Vector::kCount : Vector::kCount / 2;
