@@ -1,7 +1,7 @@
 // Times all launch shapes of a collective on the GPUs of this machine, one process driving all of them, calls replayed
 // from a CUDA graph: what profiles/hopper.json is written from. It checks no results; the tests do.
 //
-//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as signals:64x512, or "chosen"] [others]
+//   launch_shapes all_reduce 8 16M [ranks] [step factor] [one launch, such as simple:64x512, or "chosen"] [others]
 //
 // others: so many kernels of something else, which hardly do anything, after each call. They count.
 //
@@ -214,7 +214,7 @@ int run(int argc, char** argv) {
   for (const std::string& algorithm : algorithms_of(collective)) {
     if (is_given) time_sizes(algorithm, argv[6], collective, sizes, devices, gpus, others, best);
     if (argc > 6) continue;
-    for (const char* protocol : {"packets", "lines", "signals"}) {
+    for (const char* protocol : {"ll", "ll128", "simple"}) {
       for (const int channels : {1, 2, 4, 8, 16, 24, 32, 48, 64}) {
         for (const int threads : {64, 128, 256, 512}) {
           const std::string launch = join(protocol, ":", channels, "x", threads);
