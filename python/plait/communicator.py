@@ -47,7 +47,7 @@ class Communicator:
     Operations (`op`): "sum", "prod" (or "product"), "max", "min", "avg" (or "average", "mean"), and
     plait.premul_sum(factor), the sum of each rank's array times a factor of that rank. 16- and 8-bit floats add up in
     float32 and are rounded once. Integers wrap. Their "avg" is the sum, wrapped where it does not fit the type, divided
-    by the number of ranks and truncated toward zero: that of -3 and 0 is -1. Of bool, "sum" and "max" are or, "prod"
+    by the number of ranks and truncated toward zero: that of -3 and 0 is -1. For bool, "sum" and "max" are or, "prod"
     and "min" are and. Complex numbers have "sum", "avg" and premul_sum.
 
     Raises InvalidArgument before anything happened. Mismatch, PeerFailed and Timeout end the communicator on all ranks:

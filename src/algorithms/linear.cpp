@@ -53,9 +53,9 @@ bool has_a_node_for_each_rank(const AlgorithmArguments& machine) {
   return static_cast<int>(nodes.size()) == machine.ranks;
 }
 
-// The model counts steps and bytes, and a message of its own for each of many ranks costs more than that. Of a gather
-// or a scatter one rank has them all, and others one each. Up to so many take no longer to begin than the steps of a
-// tree.
+// The model counts steps and bytes, and a message of its own for each of many ranks costs more than that. In a gather
+// or a scatter one rank has all messages, and every other one has one. Up to 32 of them take no longer to begin than
+// the steps of a tree.
 constexpr int kMostTriedRanks = 16, kMostTriedRanksOfRooted = 32;
 
 int most_tried_ranks(const AlgorithmArguments& machine) {

@@ -45,7 +45,7 @@ class LaunchSteps {
   SimulatorProgram take() { return builder_.take(); }
   int calls() const { return stream_.calls; }
 
-  // What is written next is of this queue, up to end_queue().
+  // All steps from here to end_queue() belong to this queue.
   void begin_queue(int rank, int queue);
   void end_queue();
   // A call begins when all of the rank's queues are done with the one before.

@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostGroups = 8;
 // The last group has so many more channels than the first, as a share of those. Equal groups stay side by side.
 constexpr double kUneven = 0.4;
-// Of long runs over many ranks, fewer do: their steps grow with the square of the ranks.
+// Long runs over many ranks have fewer groups: their steps grow with the square of the ranks.
 constexpr uint64_t kMostGroupedRounds = 100'000;
 
 }  // namespace

@@ -29,11 +29,11 @@ struct MachineSimulation {
   // that stand for all, `plan` is not there.
   std::optional<NodeShifts> shifts = {};
   std::string why_whole = {};  // why that was tried and was not possible
-  // Of ranks on GPUs whose launch was simulated slice by slice: the launch in words, and what one call of several takes
+  // Where a launch on GPUs was simulated slice by slice: the launch in words, and the time of one call among several
   // that follow each other in a graph, as benchmarks measure it.
   std::string launch = {};
   double seconds_in_a_row = 0;
-  // Of all others why not: they are simulated as one run of the plan.
+  // Elsewhere the reason; one run of the plan was simulated.
   std::string why_no_launch = {};
 
   const RankMachine& ranks_on() const { return chosen.tuner->machine(); }

@@ -31,7 +31,7 @@ struct KernelCosts {
   double copy_seconds = 0;     // of starting a copy engine
   double barrier_signal_seconds = 0;
 
-  // Of a link's stated bandwidth, by who moves the data.
+  // Shares of a link's stated bandwidth that are reached, by who moves the data.
   double store_efficiency = 1, spread_efficiency = 1;  // to one peer; to several at once, where loads lose as much
   double load_efficiency = 1, copy_efficiency = 1;
   double request_share = 0;    // of the bytes that are loaded, by copy engines too: what requests take of the way back

@@ -50,7 +50,7 @@ struct Costs {
   Protocol ll, ll128;
   // For hierarchies by closed form; as far as a profile does not have them, as signal_seconds and link_efficiency say.
   RingTable rings;
-  // Of launches on GPUs, which are simulated slice by slice. None: their plans are simulated as those of ranks on CPUs.
+  // Costs of launches on GPUs, which are simulated slice by slice. Without them plans are simulated as on CPUs.
   std::optional<KernelCosts> kernels;
 };
 

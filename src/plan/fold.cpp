@@ -90,7 +90,7 @@ int PlanFold::queue_labelled(int rank, int label) const {
   return found == queues.end() ? -1 : static_cast<int>(found - queues.begin());
 }
 
-// Which queue of its peer an operation names, its pair says: a signal has one waiter, and that names the signal.
+// The peer's queue is left out, since its pair gives it: a signal has one waiter, and the waiter names the signal.
 uint64_t PlanFold::fingerprint_after(uint64_t before, int rank, const Operation& operation, int told_by) const {
   FoldMixer mixer(before);
   mixer.add(static_cast<int>(operation.kind) << 16 | static_cast<int>(operation.sources.size()), operation.chunks);

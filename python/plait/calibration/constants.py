@@ -72,7 +72,7 @@ def _of_plans(predictor: Predictor) -> list[Constant]:
     return constants
 
 
-# Of launches: docs/simulate/launches.md says what each is.
+# Constants of launches: docs/simulate/launches.md explains each.
 _EVERY_LAUNCH = [
     ("call_us", 0.05, 50, 1.4),
     ("load_efficiency", 0.1, 1, 0.76),

@@ -174,7 +174,7 @@ class Job:
         failed = [rank for rank in ended if self._ranks[rank].returncode != 0]
         if not failed or self._status != 0:
             return
-        # Of those that ended since the last look, one that a signal ended came first: the others may have noticed.
+        # Several may have ended since the last look. One that a signal ended came first: the others may have noticed.
         first = min(failed, key=lambda rank: self._ranks[rank].returncode > 0)
         code = self._ranks[first].returncode
         self._status = self._stop.status or (code if code > 0 else 128 - code)

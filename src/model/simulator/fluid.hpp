@@ -33,7 +33,7 @@ class FluidNetwork {
   struct Use {
     uint32_t resource = 0;
     double share = 1;  // of a flow's bytes that the resource carries
-    // Of how many flows alike, which start, go on and end together, and of which the route's flow is one.
+    // So many flows are alike: they start, go on and end together. The route's flow is one of them.
     uint32_t alike = 1;
     double load() const { return share * alike; }
   };
@@ -43,7 +43,7 @@ class FluidNetwork {
   uint32_t add_route(const std::vector<Use>& uses, double most_per_second = kNever);
   size_t resources() const { return resources_.size(); }
 
-  // What a flow gets that is alone, in bytes a second; infinity where nothing limits it.
+  // Bytes a second that a flow gets where it is alone; infinity where nothing limits it.
   double alone(uint32_t route) const { return routes_[route].ceiling; }
 
   // Starts a flow of more than 0 bytes at `now`, which is no earlier than any time before; where it is later than the

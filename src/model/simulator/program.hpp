@@ -72,7 +72,7 @@ struct SimulatedWork {
 struct SimulatedStep {
   enum class Kind : uint8_t { kWork, kTell, kHear };
   static constexpr uint8_t kLocal = kLinkKindCount;
-  // Of launches on GPUs.
+  // Only launches on GPUs have these.
   static constexpr uint8_t kBetweenCopies = kLinkKindCount + 1, kThroughHost = kLinkKindCount + 2,
                            kInStream = kLinkKindCount + 3;
   // What it takes before it does anything.
@@ -107,11 +107,12 @@ struct SimulatedQueue {
 
 struct SimulatorProgram {
   int chunks_of_size = 1;  // of what is called the size of the message
-  // Of a launch on GPUs, which is for messages of one size alone: bytes of a chunk. Else 0.
+  // Bytes of a chunk of a launch on GPUs, whose program is for messages of one size alone. Else 0.
   double chunk_bytes = 0;
-  // Of a launch, by SimulatedResource::index: CTAs, of 512 threads, of kCtas; bytes a second of kPace.
+  // What a launch has of each resource, by SimulatedResource::index: CTAs of 512 threads (kCtas), or bytes a second
+  // (kPace).
   std::vector<double> limits;
-  // Of several calls of a stream, one behind the other: the last step of each queue in each call, [call][queue].
+  // The last step of each queue in each call, [call][queue], where several calls follow each other in a stream.
   std::vector<std::vector<size_t>> call_ends;
   // Queues that do one queue's work, as channels of a launch do: they share links with each other.
   int groups = 1;
@@ -135,7 +136,7 @@ struct SimulatorProgram {
 SimulatorProgram compile(const Plan& plan, const Pairing& pairing, Routes& routes);
 // The same for the ranks that stand for all. Each resource then stands for those that shifts take it to, and a flow for
 // those of all ranks for which its rank stands: a link carries as many of them as there are flows for each such link.
-// What is simulated is what the whole program would do, with the time of each step.
+// The run is that of the whole program: each step ends when it would there.
 SimulatorProgram compile(const FoldedPlan& folded, const MachineSymmetry& symmetry, Routes& routes);
 
 }  // namespace plait

@@ -76,8 +76,8 @@ struct SimulatedRun {
   std::vector<Stretch> busy;  // where they were asked for, in order of their ends
 };
 
-// Of the last calls of several that follow each other in a stream: from the end of one to the end of the next, which is
-// what benchmarks measure. Ranks that wait for nobody run ahead, so it may be less than one call takes alone.
+// The time from the end of one call to the end of the next, late in a stream of calls: benchmarks measure that. Ranks
+// that wait for nobody run ahead, so it may be less than one call takes alone.
 double seconds_between_calls(const SimulatorProgram& program, const SimulatedMachine& machine, const SimulatedRun& run);
 
 // Runs the program for a message of so many bytes. Every call gives the same. Throws kInternal where the plan waits for
