@@ -98,7 +98,7 @@ class ChannelIn {
   // more, nor do the queues that it covers, since they have missed its epochs.
   __device__ void give_up(ChannelFailure::State why, int peer, int operation, uint32_t seen_call,
                           uint64_t seen_epoch) const {
-    report(&state(), covered_queues(), self().failures + Room::state_of(number_, queue_),
+    report(&state(), covered_queues(), self().failures + Room::kFirstState + number_ * Room::kQueues + queue_,
            {.state = why,
             .peer = peer,
             .operation = operation,
@@ -113,7 +113,7 @@ class ChannelIn {
   }
 
  private:
-  __device__ ChannelState& state() const { return self().states[Room::state_of(number_, queue_)]; }
+  __device__ ChannelState& state() const { return self().states[Room::kFirstState + number_ * Room::kQueues + queue_]; }
 
   // How many queues this CTA keeps the state of: its own, and the last one also those that the launch does not have.
   __device__ int covered_queues() const { return queue_ == queues_ - 1 ? Room::kQueues - queue_ : 1; }

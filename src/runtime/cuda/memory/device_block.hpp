@@ -132,7 +132,7 @@ struct HostBlockLayout {
 // plans. States and failures of all are in one table.
 struct OrdinaryRoom {
   static constexpr int kQueues = kMostQueues;
-  static constexpr int kStates = kAllChannels * kMostQueues;
+  static constexpr int kFirstState = 0, kStates = kAllChannels * kMostQueues;
   PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) { return channel * kMostQueues + queue; }
   PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
     return BlockLayout::completed_at(channel, rank, queue);
@@ -146,7 +146,7 @@ struct OrdinaryRoom {
 };
 struct LongRoom {
   static constexpr int kQueues = kLongQueues;
-  static constexpr int kStates = kLongChannels * kLongQueues;
+  static constexpr int kFirstState = OrdinaryRoom::kStates, kStates = kLongChannels * kLongQueues;
   PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) {
     return OrdinaryRoom::kStates + channel * kLongQueues + queue;
   }
