@@ -94,17 +94,15 @@ class SimplePrimitives {
   // How many vectors a thread has under way at once: for sources that are loaded one after the other, for two sources,
   // and for four. Registers hold so many without spilling.
   static constexpr int kUnalignedBytes = kHoldsMore ? 1 : std::is_integral_v<Accumulator> ? 4 : 2;
-  static constexpr int kUnalignedNarrow = !kMayBeInHost ? 1 : Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
-  static constexpr bool kHasFewLeft =  // beside the places of a long plan, which come from memory
-      !kMayBeInHost && !is_aligned;
-  static constexpr int kAtOnce = Vector::kCount < 8 && !kHasFewLeft ? 2 : 1;
+  static constexpr int kUnalignedNarrow = Vector::kCount > 8 ? kUnalignedBytes : kHoldsMore ? 2 : 4;
+  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : Vector::kCount;
   static constexpr int kAlignedTwo = kConvertsSlowly<Vector> ? 2 : 4;
-  // Places of a long plan come from memory, and take more registers.
-  static constexpr int kUnalignedWide = kMayBeInHost ? Vector::kCount : 1;
-  static constexpr int kUnalignedTwo = Vector::kCount > 4 ? kUnalignedNarrow : kUnalignedWide;
-  static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kUnalignedTwo;
-  static constexpr int kOfFour =
-      Vector::kCount == 4 || (is_aligned && Vector::kCount > 4) ? (kOfTwo > 1 ? kOfTwo / 2 : 1) : 1;
+  // Places of a long plan come from memory, and take registers, too.
+  static constexpr bool kHasFewLeft = !kMayBeInHost && !is_aligned;
+  static constexpr int kAtOnce = Vector::kCount < 8 && !kHasFewLeft ? 2 : 1;
+  static constexpr int kOfTwo = is_aligned ? kAlignedTwo : kHasFewLeft ? 1 : kUnalignedTwo;
+  static constexpr bool kHalvesForFour = kOfTwo > 1 && (Vector::kCount == 4 || (is_aligned && Vector::kCount > 4));
+  static constexpr int kOfFour = kHalvesForFour ? kOfTwo / 2 : 1;
 
   // Limits the rate of stores to host memory (the launch's rate_limit): stores faster than PCIe would queue up in front
   // of those that go over links. 0: no limit.

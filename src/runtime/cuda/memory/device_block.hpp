@@ -148,7 +148,7 @@ struct LongRoom {
   static constexpr int kQueues = kLongQueues;
   static constexpr int kFirstState = OrdinaryRoom::kStates, kStates = kLongChannels * kLongQueues;
   PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) {
-    return OrdinaryRoom::kStates + channel * kLongQueues + queue;
+    return kFirstState + channel * kLongQueues + queue;
   }
   PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
     return BlockLayout::long_completed_at(channel, rank, queue);
