@@ -14,7 +14,7 @@
 
 namespace plait {
 
-// For a rank that has input and output.
+// Whether a call is in place on a rank that has input and output.
 inline bool is_in_place(const Call& call, int rank, const void* input, const void* output) {
   const auto* in = static_cast<const std::byte*>(input);
   const auto* out = static_cast<const std::byte*>(output);

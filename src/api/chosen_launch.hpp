@@ -1,4 +1,4 @@
-// What the GPU runtime launches for a choice, as the simulator needs it.
+// The GPU runtime's launch of a choice, as the simulator needs it.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ int calls_in_a_row(size_t bytes);
 // as a launch has room for, and the profile says what that costs.
 std::string why_no_launches(const RankMachine& machine);
 
-// What launches take, for tuners: by simulation of one call.
+// Tells tuners how long launches take, by simulating one call.
 extern const LaunchTimer kSimulatedLaunches;
 
 // The launch of a choice for a message of `request.bytes`. If the plan was asked for by its name, it is the launch

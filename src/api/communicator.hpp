@@ -66,7 +66,7 @@ class Communicator {
   int size() const;
   int device() const;  // kNoDevice if it has none
   const Settings& settings() const;
-  // That the ranks are on.
+  // The hosts that the ranks are on.
   const Hosts& hosts() const;
   // Equal for the ranks of one communicator that are on one host, and different for those of others.
   const SegmentIdentity& identity() const;
@@ -173,7 +173,7 @@ class Communicator {
   // The ranks that NVLink joins to each other, lowest first. Without GPUs, all ranks of a node.
   std::vector<std::vector<int>> groups() const;
 
-  // That chooses plans.
+  // The tuner chooses the plans of this communicator.
   Tuner& tuner() const;
   // The verified plan that a call runs, and the reason of the choice. On GPUs, launch_for() may name another plan for
   // the last slices of a message.

@@ -61,7 +61,7 @@ class LaunchCopyWriter {
     }
   }
 
-  // What one kernel does at once: all signals of a barrier, all its waits, or copies by SMs.
+  // Finds the end of what one kernel does at once: all signals of a barrier, all its waits, or copies by SMs.
   static size_t end_of_run(const Queue& queue, size_t first) {
     const Operation& it = queue.operations[first];
     const auto joins = [&](const Operation& next) {

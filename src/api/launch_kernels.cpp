@@ -91,7 +91,7 @@ class LaunchKernelWriter {
             to * kMostQueues + to_queue, epoch, slice.group};
   }
 
-  // What has to be over two epochs before: the queue's predecessors in the same call, else all of them.
+  // The queues that must be done with the epoch before last: the predecessors in the same call, else all queues.
   QueueSet awaited(int rank, int queue, uint64_t round) const {
     if (round >= 2) return launch_.part(rank, queue, round).predecessors;
     QueueSet all = 0;
@@ -113,7 +113,7 @@ class LaunchKernelWriter {
     }
   }
 
-  // To all queues that will wait for it.
+  // Signals the end of a slice to all queues that will wait for it.
   void tell_completion(const LaunchedSlice& slice) {
     const uint64_t later = slice.epoch + 2;
     if (later >= launch_.rounds() * static_cast<uint64_t>(steps_.calls())) return;

@@ -15,7 +15,7 @@
 
 namespace plait {
 
-// What is launched for a message of so many bytes of float32. Plans must outlive it.
+// The launch of a message of `bytes` bytes of float32. Plans must outlive it.
 struct SimulatedLaunch {
   const VerifiedPlan* plan = nullptr;
   const VerifiedPlan* ending = nullptr;     // for the last slice of each channel; null: none

@@ -1,5 +1,5 @@
-// Which plans are launched as long ones (LaunchShape::is_long), and in what shape. All ranks decide alike: the channels
-// of long plans have memory of their own.
+// Decides which plans are launched as long ones (LaunchShape::is_long), and in what shape. All ranks decide alike,
+// since the channels of long plans have memory of their own.
 #pragma once
 
 #include "plan/verifier.hpp"
@@ -18,7 +18,7 @@ struct GpuRoom {
   int ranks = 1;       // that share the GPU
 };
 // The shape of a long launch for a plan of so many queues: no host path, and no more CTAs than are resident together.
-// Where one channel has too many CTAs, it is the smallest shape, which PreparedLaunch refuses.
+// If even one channel has too many CTAs, returns the smallest shape, which PreparedLaunch refuses.
 LaunchShape long_shape(LaunchShape shape, int queues, const GpuRoom& room);
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-// What the GPU runtime launches for a call, lowered for all ranks: how many channels have which slice in which round.
+// The GPU runtime's launch of a call, lowered for all ranks. It says how many channels have which slice in which round.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ struct LoweredLaunch {
 
   int channels() const;
   uint64_t rounds() const;
-  // Channels are so many queues of the simulator, which begin one after the other. Channels that are all at one step
-  // leave links idle together; on GPUs they soon drift apart, as these do.
+  // The number of the simulator's queues that stand for the channels, and begin one after the other. Channels that are
+  // all at one step leave links idle together; on GPUs they soon drift apart, as these do.
   int groups() const;
   // How many channels of a group have a slice in a round.
   int width(uint64_t round, int group) const;
   bool is_last(uint64_t round) const { return round + 1 == rounds(); }
   const SliceProgram& part(int rank, int queue, uint64_t round) const;
-  // What an operation moves in a group's channels, with its flags if it crosses links. The last slice of all may be
-  // shorter.
+  // The bytes that an operation moves in a group's channels, with its flags if it crosses links. The last slice of all
+  // may be shorter.
   double bytes_of(int rank, int queue, uint64_t round, int group, int operation, bool on_links) const;
 };
 

@@ -116,13 +116,13 @@ class OnGpus {
   static std::string lacking_for(const VerifiedPlan& plan, const Choice& choice) {
     if (spans_nodes(plan.plan())) return "messages between nodes";
     if (plan.plan().rank_count() > kMostGpuRanks) return join("more than ", kMostGpuRanks, " ranks");
-    // By itself the model takes no long plan.
+    // The model alone chooses no long plan; a measured or forced choice may be one.
     const bool may_be_long = choice.is_measured || choice.is_forced;
     const auto excess = (may_be_long ? gpu_plan_limits() : short_gpu_plan_limits()).excess(plan);
     return excess ? join("more than a launch has (", *excess, ")") : "";
   }
 
-  // At both ends of the row.
+  // Names the plans that GPUs run in place of the row's, at both of its ends.
   std::string instead(Query query, const PlannedRange& row) {
     if (row.choice.is_measured || row.choice.is_forced) return "";  // GPUs would insist on it
     if (!tuner_of_gpus_)
@@ -144,7 +144,7 @@ class OnGpus {
   std::optional<Tuner> tuner_of_gpus_;
 };
 
-// As long as it lives, a tuner tells what it does.
+// A tuner tells what it does for as long as this object lives.
 class Reporting {
  public:
   Reporting(Tuner& tuner, const TunerProgress& progress) : tuner_(tuner) { tuner.report_to(progress); }

@@ -26,12 +26,12 @@ struct MachinePlanRequest {
 
 // A row of the table.
 struct PlannedRange : ChoiceRange {
-  // For ranks on GPUs: what the plan needs and the GPU runtime lacks. Ranks on CPUs run it. Else empty.
+  // What the plan needs and the GPU runtime lacks, where ranks are on GPUs; else empty. Ranks on CPUs run the plan.
   std::string lacking_on_gpus;
   std::string on_gpus;  // the plan that GPUs run in its place, if there is one
 };
 
-// Which plan a request is about.
+// The plan that a request is about.
 struct MachineChoice {
   std::shared_ptr<Tuner> tuner;  // that chose
   Choice choice;

@@ -98,8 +98,8 @@ bool is_proved_whole(const MachineChoice& chosen, size_t operations, ProofEffort
   return true;
 }
 
-// By symmetry, else rank by rank. Whether it was; `why` then says why not, where that was tried. Throws if it has to be
-// and is not.
+// Proves the plan, by symmetry or else rank by rank, and returns whether it did. `why` says why a proof by symmetry was
+// not possible, where it was tried. Throws if the plan has to be proved and is not.
 bool is_proved(const MachineChoice& chosen, const FoldedPlan& folded, ProofEffort effort, std::string& why) {
   const size_t operations = folded.fold.operations();
   if (effort == ProofEffort::kIfShort && operations > kMostSoonProvedOperations) return false;
@@ -167,7 +167,7 @@ MachineSimulation run_whole(MachineChoice chosen, Plan plan, bool is_proved, siz
   return made;
 }
 
-// What a row of calls takes each, by simulating some.
+// The time of each call in a row of calls, by simulating some.
 double seconds_in_a_row(const ChosenLaunch& launch, const RankMachine& machine, size_t bytes, Routes& routes) {
   const SimulatorProgram program = compile_launch(launch.of(bytes, calls_in_a_row(bytes)), routes);
   const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, launch.flags(),

@@ -1,4 +1,4 @@
-// What a collective should take on a machine, by simulation: what `plait simulate` shows.
+// Simulates how long a collective should take on a machine. `plait simulate` shows this.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct MachineSimulation {
   SimulatedMachine machine;
   SimulatedRun run;
   CriticalPath path;
-  // What runs. Nothing where it is so large that it was let go once it was compiled.
+  // The plan that runs. None where it is so large that it was let go once it was compiled.
   std::optional<Plan> plan = {};
   std::string algorithm = {};
   size_t operations = 0;
@@ -38,7 +38,7 @@ struct MachineSimulation {
 
   const RankMachine& ranks_on() const { return chosen.tuner->machine(); }
   const Topology& topology() const { return ranks_on().topology; }
-  // What GPUs launch, in a line or two; empty: ranks are on CPUs.
+  // Describes what GPUs launch, in a line or two. Empty where ranks are on CPUs.
   std::string describe_launch() const;
   // The same, and a table: time and bound, the critical path by cause, and the links that it is spent on.
   std::string describe() const;

@@ -22,7 +22,7 @@
 namespace plait {
 namespace {
 
-// From these sizes on, pieces of scratch and whole outputs are written past the caches
+// Pieces of scratch and whole outputs of these sizes or more are written past the caches
 // (docs/notes/cpu_shared_memory.md).
 constexpr size_t kStreamingScratchBytes = 8 << 10;
 constexpr size_t kStreamingOutputBytes = 16 << 20;

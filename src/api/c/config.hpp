@@ -1,4 +1,4 @@
-// From a plaitConfig_t of any version to the settings of a communicator.
+// Turns a plaitConfig_t of any version into the settings of a communicator.
 #pragma once
 
 #include "base/settings.hpp"

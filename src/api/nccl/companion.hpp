@@ -31,7 +31,8 @@ class Companion {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // From now on Plait's communicator performs what `setting` and `table` say. Before the companion is found by others.
+  // Lets Plait's communicator perform the calls that `setting` and `table` name, from now on. Must be called before
+  // others can find the companion.
   void take_over(plaitComm_t comm, const TakeSetting& setting, const WinsTable* table);
 
   // Null where every call goes to NCCL: none was made, or it was ended or given up.

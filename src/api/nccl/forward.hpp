@@ -29,7 +29,7 @@ void forget_own_error() noexcept;
 // A failure of the drop-in or of Plait: ncclGetLastError says `text`.
 void remember_own_error(std::string_view text) noexcept;
 
-// As long as one lives, calls of this thread come from NCCL itself, and go there.
+// Marks calls of this thread as NCCL's own for as long as it lives. They go to NCCL.
 class InsideNccl {
  public:
   InsideNccl() { ++thread_state.inside; }

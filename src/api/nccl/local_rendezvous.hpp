@@ -1,4 +1,4 @@
-// Where ranks of one new communicator find each other if they run with the drop-in on one host, apart from NCCL.
+// The rendezvous of a new communicator's ranks that run with the drop-in on one host. It is apart from NCCL's.
 //
 // A rank opens its door, a socket at a name that follows from what identifies the communicator, before it calls NCCL to
 // make it. NCCL returns to no rank before all ranks have called. So a rank to which NCCL has returned sees at one

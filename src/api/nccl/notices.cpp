@@ -1,4 +1,4 @@
-// Where lines go.
+// Writes the drop-in's lines where they should go.
 #include "api/nccl/notices.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// From NCCL's handles to companions. Looking up takes no lock; adding and removing do, and are rare.
+// Finds the companion of an NCCL handle. Looking up takes no lock; adding and removing do, and are rare.
 #pragma once
 
 #include <array>
