@@ -3,9 +3,9 @@
 // commit.
 //
 // An agreement pays only if all ranks are in the call at the same time, and no rank should wait long to find that out.
-// So each call has a round: a rank proposes, and waits for the others until its timeout is over. The first rank whose
-// timeout is over closes the round for all, and ranks that come later find it closed. If all ranks have come, each
-// looks at all proposals and votes. The call is agreed on if all votes are yes.
+// Each call therefore has a round: a rank proposes, and waits for the others until its timeout is over. The first rank
+// whose timeout is over closes the round for all, and ranks that come later find it closed. If all ranks have come,
+// each looks at all proposals and votes. The call is agreed on if all votes are yes.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ struct HostIdentity {
   bool is_of_one_host_with(const HostIdentity& other) const { return digest == other.digest; }
 };
 
-// As one word that tells hosts apart.
+// One word that tells hosts apart.
 std::string to_text(const HostIdentity& identity);
 
 // This process's. Processes of one machine with different `host_id` (PLAIT_HOST_ID) are on different hosts, so that one

@@ -22,7 +22,7 @@ class Hosts {
   int node_of(int rank) const { return node_of_[static_cast<size_t>(rank)]; }
   const std::vector<int>& node_of_rank() const { return node_of_; }
   std::vector<int> ranks_of(int node) const;
-  // For messages. Two hosts may have one name.
+  // The host's name, for messages to people. Two hosts may have one name.
   const std::string& name(int node) const { return names_[static_cast<size_t>(node)]; }
 
   // Returns a bootstrap of the ranks of this rank's host, in their order, which can pass descriptors. Collective over

@@ -1,4 +1,4 @@
-// From the names of CMake's CUDA architectures to what runs where.
+// Reads the names of CMake's CUDA architectures, and says on which GPUs their code runs.
 #include "runtime/kernel_targets.hpp"
 
 #include <algorithm>

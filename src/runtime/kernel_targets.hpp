@@ -15,7 +15,7 @@ class KernelTargets {
  public:
   // Those of this library; none where it was built without CUDA.
   static KernelTargets built();
-  // As CMake names them, with commas between: "75-virtual,80-real,90". Throws kInvalidArgument.
+  // Reads targets as CMake names them, with commas between: "75-virtual,80-real,90". Throws kInvalidArgument.
   static KernelTargets parse(std::string_view names);
 
   bool empty() const { return targets_.empty(); }

@@ -42,7 +42,7 @@ struct StagingCounters {
 // for the thread that makes calls.
 class StagingDevice {
  public:
-  // For StagingCounters::performed: the GPU waits for nothing any more. The GPU compares signed numbers.
+  // A value for StagingCounters::performed that ends all waits of the GPU. The GPU compares signed numbers.
   static constexpr uint64_t kAllChunks = INT64_MAX;
 
   virtual ~StagingDevice() = default;

@@ -16,7 +16,7 @@ class LastLook {
   // The longest time that a rank waits for others to come to its calls.
   static constexpr double kTimeoutSeconds = 1;
 
-  // For a rank whose status says that it has left. The arguments outlive this object.
+  // `rank` is this rank, whose status says that it has left. The arguments outlive this object.
   LastLook(const Segment& segment, int rank, const Watch& watch);
 
   // Returns true if this rank knows that all others have made the calls that it has made, or that the communicator has

@@ -29,7 +29,8 @@ class OtherNodes {
 
   bool has(int rank) const { return node_of_[rank] != node_of_[rank_]; }
 
-  // To be held while this is used, but by the constructor and the destructor. Meanwhile nobody else moves messages.
+  // Whoever uses this object holds a turn, except in the constructor and the destructor. Meanwhile nobody else moves
+  // messages.
   BackgroundProgress::Turn take_turn() { return background_.take_turn(); }
 
   // Start a message. Messages of one tag between two ranks keep their order. A request that is no longer pending may be

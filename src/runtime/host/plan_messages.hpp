@@ -33,8 +33,8 @@ class PlanMessages {
   // Begins the messages of one slice. `bases` as in bound_plan.hpp. Arguments live until all have been sent.
   void begin(const BoundSlice& slice, const Current& current, uint64_t epoch, std::byte* const* bases);
 
-  // As advance_queue() wants them: they return at once and tell whether the queue may go on. receive() throws
-  // kMismatch for all ranks if the ends of the message differ in size.
+  // Both return at once, and tell advance_queue() whether the queue may go on. receive() throws kMismatch for all
+  // ranks if the ends of the message differ in size.
   bool send(const BoundOperation& operation);
   bool receive(const BoundOperation& operation);
   // Moves a part of what is being sent to ranks of this host.

@@ -42,7 +42,7 @@ class Proxy {
   const ForkMark fork_mark_;
   bool has_failed_ = false;  // for the thread
 
-  // With the thread. A forked child must leave all of it alone.
+  // The queue of work, with its thread. A forked child must leave all of it alone.
   struct Queue {
     std::mutex mutex;  // of the rest
     std::condition_variable changed;

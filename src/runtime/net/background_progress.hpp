@@ -22,7 +22,7 @@ class BackgroundProgress {
   BackgroundProgress(const BackgroundProgress&) = delete;
   BackgroundProgress& operator=(const BackgroundProgress&) = delete;
 
-  // To be held while the transport is used.
+  // A lock on the transport. Whoever uses the transport holds it.
   using Turn = std::unique_lock<std::mutex>;
   Turn take_turn() { return Turn(mutex_); }
 

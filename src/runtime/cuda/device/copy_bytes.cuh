@@ -9,8 +9,8 @@
 
 namespace plait {
 
-// Which side of a copy is in peer memory, if one is. A warp's accesses there should straddle as few 128-byte lines as
-// possible, since links carry whole lines. Loads that straddled more took up to a sixth longer
+// The side of a copy that is in peer memory, if one is. A warp's accesses there should straddle as few 128-byte lines
+// as possible, since links carry whole lines. Loads that straddled more took up to a sixth longer
 // (docs/notes/odd_sizes.md).
 enum class PeerSide { kSource, kDestination };
 

@@ -1,5 +1,5 @@
 // Performs steps with the LL protocol (ll.cuh): a reader polls a line until both of its flags are those of this epoch.
-// So signals and waits need not be performed, and no warp waits for another while data is on its way.
+// Signals and waits therefore need not be performed, and no warp waits for another while data is on its way.
 //
 // A group of threads of one warp handles eight bytes of a chunk in every step. Each thread serves one source and one
 // destination, so that all are under way at once with little code. Code size matters because such a launch lasts as

@@ -67,7 +67,7 @@ class PreparedLaunch {
   // Launches the kernel for these buffers. A captured launch copies everything that it needs. `pdl`: see pdl.hpp.
   // Throws kSystem if CUDA refuses.
   void start(const void* input, void* output, cudaStream_t stream, bool pdl);
-  // What a captured launch still reads; null: nothing.
+  // The memory that a captured launch still reads; null: none.
   std::shared_ptr<const ProgramMemory> program_memory() const;
 
  private:

@@ -1,5 +1,5 @@
 // The program of a long plan in memory of the GPU. It is written once, before any launch reads it, and never changed.
-// So launches need no order with it, and captured ones read it for as long as it exists.
+// Launches therefore need no order with it, and captured ones read it for as long as it exists.
 #pragma once
 
 #include <cstddef>

@@ -105,7 +105,7 @@ struct QueueProgram {
 QueueProgram make_queue_program(const BoundPlan& bound, const Call& call, int rank, Protocol protocol,
                                 const BoundPlan* ending = nullptr, bool is_long = false);
 
-// What the argument of a launch holds: see SimpleLaunch.
+// The room in the argument of a launch: see SimpleLaunch.
 inline constexpr size_t kLaunchOperations = 160, kLaunchPlaces = 320, kLaunchFlags = 160;
 inline bool fits_argument(const QueueProgram& program) {
   return program.operations.size() <= kLaunchOperations && program.places.size() <= kLaunchPlaces &&

@@ -4,7 +4,7 @@
 // pieces. A channel (a CTA) of the sender stores a piece, and the receiver's channel of the same number copies it out.
 // Each channel has its own slots of the FIFO and two flags: the tail, at the receiver, counts the pieces sent, and the
 // head, at the sender, counts the pieces received. A channel waits only for its counterpart, and its waits are bounded.
-// So channels need no barriers between each other, and a message involves only two ranks.
+// Channels therefore need no barriers between each other, and a message involves only two ranks.
 #pragma once
 
 #include <cstddef>

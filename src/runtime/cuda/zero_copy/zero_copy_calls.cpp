@@ -89,8 +89,8 @@ bool ZeroCopyCalls::is_willing(const CopyProgram& program, const void* input, co
     places.input = buffers_.place_of(input, program.input_bytes);
     if (!conditions_.can_be_mapped(places.input)) return false;
   }
-  // From an allocation of another size, SMs and other GPUs' copy engines at the same time copy a fifth to a half more
-  // slowly than either alone (docs/notes/zero_copy.md).
+  // SMs and other GPUs' copy engines are slower when both copy at once from an allocation that is no multiple of
+  // 64 KiB: by a fifth to a half, against either alone (docs/notes/zero_copy.md).
   const bool is_odd = program.input_is_read && !places.input.size_in_64_kib;
   if (is_odd && program.only_even && !program.by_one_kernel && copies_own_block(program, input, output)) {
     conditions_.note("the size of the input's allocation is no multiple of 64 KiB, and then kernels are faster");
