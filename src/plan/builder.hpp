@@ -49,8 +49,8 @@ class PlanBuilder {
   int rank_count() const { return plan_.rank_count(); }
   int chunk_count() const { return plan_.chunk_count(); }
 
-  // From now on chunks have the numbers of an order of the algorithm's own: chunk c is chunk order[c] of the message.
-  // An operation on neighbours in this order becomes one operation for each run of neighbours in the message.
+  // Numbers chunks in an order of the algorithm's own from now on: chunk c is chunk order[c] of the message. An
+  // operation on neighbours in this order becomes one operation for each run of neighbours in the message.
   void number_chunks(std::vector<int> order);
 
   // Adds a queue to `rank`.

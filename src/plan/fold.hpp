@@ -55,7 +55,7 @@ class PlanFold {
   // `rank` shifted by one in one digit. Known once the plan is built, if its chunks were not compared.
   const std::vector<int>& chunks_of_image(int rank, int queue, int image) const;
 
-  // For the builder.
+  // The builder calls these.
   void add_queue(int rank, Engine engine);
   // Looks at the next operation of a queue, and returns its place in the queue. `told_by` is the place
   // of the operation that a wait or a receive awaits, in the queue it names as its peer. Throws NotSymmetric where it

@@ -112,12 +112,12 @@ class Memory {
     return clock.knows(view_.component_from(access.component, shift), access.time);
   }
   AccessRecord access_by(const Actor& actor, const Shift& shift) const;
-  // By another rank than that whose memory it is.
+  // Whether another rank than the memory's own stored here, and nobody has read it.
   bool is_unread_store(const Cell& cell, int rank) const {
     return cell.writer.operation >= 0 && cell.first_reader == kNone && id_of(cell.writer).rank != rank;
   }
   OperationId id_of(const AccessRecord& access) const;
-  // As the actor sees it.
+  // The operation as the actor sees it.
   OperationId id_of(const AccessRecord& access, const Shift& shift) const;
   const Cell& output_cell(int rank, int chunk) const;
 

@@ -7,7 +7,8 @@
 namespace plait {
 namespace {
 
-// Which slots of scratch and chunks of output have been written, on every rank. A bit each: plans have many millions.
+// The slots of scratch and chunks of output that have been written, on every rank. Each is a bit, since plans have many
+// millions.
 class Written {
  public:
   explicit Written(const Plan& plan) : plan_(plan), bits_(plan.ranks.size()) {}

@@ -55,7 +55,7 @@ class VerifiedPlan {
  public:
   const Plan& plan() const { return plan_; }
   const PlanReport& report() const { return report_; }
-  // As fingerprint() gives it: what calls name the plan by.
+  // The fingerprint by which calls name the plan.
   uint64_t fingerprint() const { return fingerprint_; }
   // Whether LL and LL128 can perform it for elements of a type. One rank writes each slot of scratch, once, as a whole
   // and in that type, and only its owner reads it. Every result is written once. Then each piece of data can carry its

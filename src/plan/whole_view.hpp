@@ -21,7 +21,7 @@ class WholeView {
   using Clock = plait::Clock;
   struct Shift {};
 
-  // With room for so many values.
+  // Has room for `most_values` values.
   WholeView(const Plan& plan, size_t most_values)
       : ranks_(plan.rank_count()), values_(ranks_, most_values), clocks_(plan.ranks.size(), queue_count(plan)) {
     for (int rank = 0; rank < ranks_; ++rank) {

@@ -29,7 +29,7 @@ struct PlanLimits {
   std::optional<std::string> excess(const Plan& plan) const;
 };
 
-// Where a protocol of GPUs has its flags.
+// The place of a GPU protocol's flags.
 FlagPlace flags_of(Protocol protocol);
 
 // The predicted time of a plan with one protocol of GPUs. With Simple it is also the time on CPUs.

@@ -60,7 +60,7 @@ class ChoiceExplanation {
     }
   }
 
-  // As the model compared them, if it did; else by its costs.
+  // The time by which the model compared candidates, if it did; else the time by its costs.
   double seconds(const Candidate& it) const {
     return is_simulated() ? tuner_.seconds(it, bytes_) : it.cost.seconds(bytes_);
   }
@@ -72,7 +72,7 @@ class ChoiceExplanation {
   Alternative described(const Candidate& it) const {
     return {it.choice.text(), it.protocol, seconds(it), it.bound_seconds_per_byte, it.steps};
   }
-  // With the chosen protocol, or else with the fastest.
+  // The plan itself, with the chosen protocol, or else with the fastest.
   Alternative own() const {
     Alternative best = described(tuner_.costed(it_.choice));
     if (!it_.is_asked_for || candidates_ == nullptr) return best;

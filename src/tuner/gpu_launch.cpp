@@ -98,7 +98,7 @@ void GpuLaunch::add_host_part(LaunchShape& shape, const std::optional<PlanChoice
   subject.flags[static_cast<size_t>(Flag::kCopies)] = copies;
   const HostPathRule* const rule = first_match(path.rules, subject);
   if (rule == nullptr) return;
-  // So that both are done at one time.
+  // This share makes links and host memory finish at the same time.
   const auto bytes = static_cast<double>(subject.measured(Measure::kCrossing));
   const double over_links = bytes / (rule->links_gbps * 1e9);
   const double share = (over_links - rule->lateness_seconds) / (over_links + bytes / (rule->host_gbps * 1e9));

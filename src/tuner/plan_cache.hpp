@@ -37,7 +37,7 @@ class PlanCache {
     return found != plans_.end() && found->second != nullptr;
   }
 
-  // From now on given() has the plan. Returns true if it forgot those that were given before, to make room.
+  // Lets given() find the plan from now on. Returns true if it forgot earlier plans to make room.
   bool give(std::shared_ptr<const VerifiedPlan> plan) {
     const bool is_full = given_.size() == kMostGiven;
     if (is_full) given_.clear();

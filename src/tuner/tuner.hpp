@@ -49,7 +49,7 @@ class Tuner {
   Tuner(RankMachine machine, const Settings& settings, const PlanLimits& limits, bool is_for_gpus,
         const LaunchTimer* timer = nullptr);
 
-  // From now on, `progress` hears what takes long.
+  // Tells `progress` of everything that takes long, from now on.
   void report_to(TunerProgress progress) { progress_ = std::move(progress); }
 
   const RankMachine& machine() const { return machine_; }

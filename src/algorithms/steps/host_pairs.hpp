@@ -1,4 +1,4 @@
-// Which ranks of a hierarchy reach each other by way of host memory, and how much of a message should go there.
+// The ranks of a hierarchy that reach each other by way of host memory, and how much of a message should go there.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Which ranks work together on each level of a hierarchy.
+// The ranks that work together on each level of a hierarchy.
 #pragma once
 
 #include <vector>
