@@ -1,4 +1,4 @@
-// For who starts a thread: the handlers of the program's signals run on the program's own threads.
+// Blocks signals while a thread is started, so that the program's handlers run on the program's own threads.
 #pragma once
 
 #include <pthread.h>

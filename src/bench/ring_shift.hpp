@@ -20,7 +20,7 @@ struct RingShift {
     return {(rank + 1) % ranks, (rank + ranks - 1) % ranks, type, count};
   }
   size_t bytes() const { return count * size_of(type); }
-  // As an exchange.
+  // The shift as an exchange of two messages.
   std::array<PeerMessage, 2> messages(const void* input, void* output) const {
     return {{{PeerMessage::Kind::kSend, to, type, count, const_cast<void*>(input)},
              {PeerMessage::Kind::kReceive, from, type, count, output}}};

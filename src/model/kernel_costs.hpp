@@ -1,4 +1,4 @@
-// What launches on GPUs cost, for simulations of them: docs/simulate/launches.md says how each counts.
+// The costs of launches on GPUs, for simulations of them. docs/simulate/launches.md says how each counts.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// From links between devices to links between ranks.
+// Turns links between devices into links between ranks.
 #include "model/rank_links.hpp"
 
 #include <algorithm>

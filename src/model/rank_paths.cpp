@@ -1,4 +1,4 @@
-// From paths between devices to paths between ranks.
+// Turns paths between devices into paths between ranks.
 #include "model/rank_paths.hpp"
 
 #include <algorithm>

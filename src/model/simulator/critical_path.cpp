@@ -63,7 +63,7 @@ class WayBack {
     return !is_first && (--step, true);
   }
 
-  // What the bytes took: at full speed, slower since they were few, and then what memory or others added.
+  // Divides the time of bytes: their time at full speed, what they lose by being few, and what memory or others add.
   void divide(const SimulatedWork& work, double seconds, CriticalPath::Piece& piece) {
     double full = 0, alone = 0;  // if nothing else was under way
     uint32_t narrowest = SimulatedRun::Last::kNothing;

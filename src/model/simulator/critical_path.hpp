@@ -34,7 +34,7 @@ struct CriticalPath {
   };
   std::vector<Piece> pieces;                     // in order of time, without gaps
   std::array<double, kCauseCount> seconds = {};  // add up to SimulatedRun::seconds
-  // What of bandwidth, contention and small messages each resource of the program is to blame for.
+  // By resource of the program: the seconds of bandwidth, contention and small messages that it is to blame for.
   std::vector<double> resource_seconds;
 };
 

@@ -5,7 +5,7 @@
 // time the rates are those of max-min fairness: no flow can go faster but at the cost of one that is no faster than it
 // (Bertsekas and Gallager, Data Networks, section 6.5.2).
 //
-// What makes this fast:
+// Three things make this fast:
 // - Flows of one route have one rate. So each route counts what it has served to any of its flows since it became busy,
 //   and a flow ends when that count has grown by its bytes. A change of rate touches the route, not its flows.
 // - A resource couples its routes only while they could ask for more than it has, all at the most that their other
@@ -33,7 +33,7 @@ class FluidNetwork {
   struct Use {
     uint32_t resource = 0;
     double share = 1;  // of a flow's bytes that the resource carries
-    // So many flows are alike: they start, go on and end together. The route's flow is one of them.
+    // The number of flows that are alike: they start, go on and end together. The route's flow is one of them.
     uint32_t alike = 1;
     double load() const { return share * alike; }
   };

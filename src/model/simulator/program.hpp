@@ -57,7 +57,7 @@ struct SimulatedRoute {
   bool is_on_links() const { return from >= 0; }
 };
 
-// What an operation moves: all at once.
+// The flows of one operation. All are under way at once.
 struct SimulatedWork {
   struct Flow {
     uint32_t route = 0;
@@ -75,7 +75,7 @@ struct SimulatedStep {
   // Only launches on GPUs have these.
   static constexpr uint8_t kBetweenCopies = kLinkKindCount + 1, kThroughHost = kLinkKindCount + 2,
                            kInStream = kLinkKindCount + 3;
-  // What it takes before it does anything.
+  // The kind of work that a step needs before it does anything.
   enum class Begin : uint8_t {
     kOperation,
     kNothing,  // it belongs to the step before: a message's bytes, once it was heard; another signal of a run
@@ -109,8 +109,8 @@ struct SimulatorProgram {
   int chunks_of_size = 1;  // of what is called the size of the message
   // Bytes of a chunk of a launch on GPUs, whose program is for messages of one size alone. Else 0.
   double chunk_bytes = 0;
-  // What a launch has of each resource, by SimulatedResource::index: CTAs of 512 threads (kCtas), or bytes a second
-  // (kPace).
+  // How much of each resource a launch has, by SimulatedResource::index: CTAs of 512 threads (kCtas), or bytes a
+  // second (kPace).
   std::vector<double> limits;
   // The last step of each queue in each call, [call][queue], where several calls follow each other in a stream.
   std::vector<std::vector<size_t>> call_ends;

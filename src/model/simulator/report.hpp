@@ -16,15 +16,15 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
 // "nvlink", "network", …, "nic", "memory".
 const char* kind_of(const SimulatedResource& resource, const Topology& topology);
 
-// What links and memories allow at best, all of them busy all the time: seconds without the launch, and which is the
-// narrowest. Nothing where nothing moves.
+// The least time that links and memories allow, if all are busy all the time: seconds without the launch, and the
+// narrowest resource. 0 and kNothing where nothing moves.
 struct RunBound {
   double seconds = 0;
   uint32_t resource = SimulatedRun::Last::kNothing;
 };
 RunBound bound_of(const SimulatedMachine& machine, const SimulatedRun& run);
 
-// What a queue does with its time.
+// How a queue spends its time.
 struct QueueTime {
   int rank = 0, queue = 0;
   double end = 0;      // of its last operation, in seconds from the first of any

@@ -63,7 +63,7 @@ class Simulator {
   };
   using Due = std::pair<double, uint32_t>;  // time and queue
 
-  // What limits nothing takes no time.
+  // A flow that no resource limits takes no time.
   void add(const SimulatedWork& work) {
     StartRange range{static_cast<uint32_t>(starts_.size()), 0};
     for (const SimulatedWork::Flow& flow : work.flows) {
@@ -225,7 +225,7 @@ class Simulator {
   SimulatedRun run_;
 };
 
-// What goes through each rank's memory in all, by resource; of links nothing.
+// The bytes that go through each rank's memory in all, by resource. Links have 0.
 std::vector<double> memory_bytes(const SimulatorProgram& program, double message_bytes, double combine_share) {
   std::vector<double> bytes(program.resources.size());
   for (const SimulatedStep& step : program.steps) {
@@ -270,7 +270,7 @@ double best_efficiency(const KernelCosts& kernels) {
       {kernels.store_efficiency, kernels.spread_efficiency, kernels.load_efficiency, kernels.copy_efficiency});
 }
 
-// What steps of a launch cost, in the terms of those of plans.
+// The costs of a launch's steps, in the same terms as those of a plan's.
 StepCosts step_costs(const KernelCosts& kernels, FlagPlace flags) {
   StepCosts steps;
   steps.operation_seconds = kernels.operation_seconds;

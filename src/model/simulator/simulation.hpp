@@ -18,13 +18,13 @@
 
 namespace plait {
 
-// What a simulated machine has of each capacity, and what steps cost on it.
+// The capacities of a simulated machine, and the costs of steps on it.
 struct SimulatedMachine {
   std::vector<double> bytes_per_second;  // of each resource of a program; infinite where a profile does not say
   std::array<double, kLinkKindCount> half_bytes = {};  // Costs::half_bytes
   StepCosts steps;
   std::array<double, SimulatedStep::kBegins> begin_seconds = {};
-  // What bytes count on links, over those of the fastest mover; by mover.
+  // By mover: the factor by which its bytes count on links, where those of the fastest mover count 1.
   std::array<double, kMoverCount> mover_share = {1, 1, 1, 1, 1, 1};
   double request_share = 0;  // what loads take of the other direction
   double barrier_signal_seconds = 0, host_signal_seconds = 0;
@@ -32,15 +32,15 @@ struct SimulatedMachine {
   double launch_seconds = 0;
   double combine_share = 1;  // Costs::combine_share
 
-  // For a message of so many bytes, of which a part may be in caches; 0: a long one.
+  // `message_bytes` is the size of the message, since a part of a short one may be in caches; 0: a long one.
   SimulatedMachine(const SimulatorProgram& program, const Topology& topology, const Costs& costs, FlagPlace flags,
                    double message_bytes = 0);
 
   double begin_of(const SimulatedStep& step) const { return begin_seconds[static_cast<size_t>(step.begin)]; }
   double signal_seconds(const SimulatedStep& heard) const;
-  // What of a flow's bytes a resource carries, in the time that its capacity states.
+  // The share of a flow's bytes that a resource carries, in the time that its capacity states.
   double share_of(const SimulatedRoute& route, const SimulatedRoute::Use& use) const;
-  // What bytes of a route get that share nothing, in bytes a second.
+  // The speed of a route's bytes when they share nothing, in bytes a second.
   double full_speed(const SimulatedRoute& route) const;
   // The same where an operation moves so many.
   double speed(const SimulatedRoute& route, double bytes) const;

@@ -21,7 +21,7 @@ constexpr double kNanosecond = 1e-9;
 // Numbers of the processes that a timeline shows, in the order of their rows.
 constexpr int kPathProcess = 1, kLinksProcess = 2, kFirstRank = 3;
 
-// To a picosecond.
+// Rounds to a picosecond.
 double microseconds(double seconds) { return std::round(seconds * kPerSecond * 1e6) / 1e6; }
 
 class TraceWriter {
