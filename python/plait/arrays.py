@@ -86,5 +86,5 @@ def new_array(shape: int | tuple[int, ...], dtype: str) -> Any:
     return numpy.empty(shape, _CARRIERS.get(dtype, dtype))
 
 
-# Where numpy has no type of that name: the unsigned integers of its size.
+# The unsigned integers that carry types for which numpy has no name. They have the type's size.
 _CARRIERS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}

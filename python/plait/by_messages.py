@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Rows = tuple[Sequence[int] | None, Sequence[int] | None]  # counts, displacements
 
 
-# As the methods of Communicator are called. Rows that a collective does not have are (None, None).
+# A call, with the arguments of Communicator's methods. Rows that a collective does not have are (None, None).
 Call = namedtuple("Call", "collective op root sends receives")  # typing.NamedTuple would load typing
 
 

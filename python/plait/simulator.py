@@ -1,4 +1,4 @@
-"""What collectives should take on a machine: plans run on simulated links. See docs/simulate.md."""
+"""Predicts how long collectives take on a machine, by running plans on simulated links. See docs/simulate.md."""
 
 from ._core import Simulation, simulate_plan
 from ._core import simulate_on_machine as simulate

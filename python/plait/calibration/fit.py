@@ -75,7 +75,7 @@ class Fit:
 
 
 def held_out(rows: Sequence[Row], share: float) -> set[int]:
-    """Which rows are kept from the fit: of each series this share of its sizes, evenly from the second on.
+    """Chooses the rows that are kept from the fit: this share of each series' sizes, evenly from the second on.
 
     Whole hierarchies are held out.
     """

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             screen.flush()  # of help, too, which ends by SystemExit
     except BrokenPipeError:
-        # Whoever read the output has enough.
+        # The reader of the output has closed it.
         screen.silence(sys.stdout)
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:

@@ -113,7 +113,7 @@ def _complete_plan(options: argparse.Namespace) -> None:
 
 
 def _device_for_gpus(launched: _core.LaunchEnvironment | None) -> str:
-    """Whoever writes nccl-tests' -g means GPUs."""
+    """The device for nccl-tests' option -g, whose user means GPUs."""
     why_not = bench_cuda.why_no_gpu()
     if why_not is None:
         return "cuda"

@@ -136,7 +136,7 @@ def _base_profile(options: argparse.Namespace, machine: Topology, rows: list[Row
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What makes this profile again, but for where it is written."""
+    """The command that makes this profile again, without the option that says where to write it."""
     words = ["plait", "calibrate", *options.files]
     words += ["--machine", options.machine] if options.machine else []
     words += ["--nodes", str(options.nodes)] if options.nodes > 1 else []

@@ -64,7 +64,7 @@ class Job:
         self._command = list(command)
         self._size = size
         self._nodes = nodes
-        # What another launcher said is about this process, not about its ranks.
+        # Variables of another launcher are about this process, not about its ranks.
         foreign = set(_core.launcher_variables())
         given = os.environ if environment is None else environment
         self._environment = {name: value for name, value in given.items() if name not in foreign}
@@ -154,7 +154,7 @@ class Job:
         if number is not None:
             self._send(number)
             self._send(signal.SIGCONT)  # what is stopped hears nothing else
-        # Whoever does not read what ranks wrote had time to, once they were ended.
+        # Once the ranks were ended, a reader has a last while for what they wrote, and no more.
         ended = self._stop.expected and all(rank.poll() is not None for rank in self._ranks)
         if (number == signal.SIGKILL or ended) and self._last_words is None:
             self._last_words = time.monotonic() + _SECONDS_TO_DRAIN
@@ -220,7 +220,7 @@ class Job:
             key.fileobj.close()
 
     def _drain(self) -> None:
-        """What ranks wrote before they ended. A process that left the group may keep their pipes open for ever."""
+        """Passes on what ranks wrote before they ended. Gives up after a while: a stray process may keep pipes open."""
         end = time.monotonic() + _SECONDS_TO_DRAIN
         # Where somebody reads, however slowly, nothing is lost; a job that was ended does not wait for readers.
         if self._stop.status or self._stop.expected:
@@ -316,7 +316,7 @@ class _Signals:
         self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         heard = [number for number in _FORWARDED if not _is_ignored(number)] + [signal.SIGCHLD]
         self._old = {number: signal.signal(number, lambda *_: None) for number in heard}
-        # Whoever started this program may have blocked them.
+        # The parent of this process may have blocked these signals.
         self._old_mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
 
     def take(self) -> list[int]:
@@ -408,7 +408,7 @@ def _check_open_files(size: int) -> None:
 
 
 def _preparation(group: int):
-    """What a rank does before it becomes the program."""
+    """Returns the function that a rank calls before it becomes the program."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl  # found before the fork
     launcher = os.getpid()
 

@@ -70,7 +70,7 @@ def _name_and_nodes(options: argparse.Namespace) -> tuple[str | None, int]:
 def read_machine(options: argparse.Namespace, *, say_notes: bool = True) -> topology.Topology:
     """The machine that the options name; where they name none, that which communicators here are on.
 
-    What to know before its figures are believed is said on standard error, unless the caller shows it.
+    Notes that a reader of its figures should know go to standard error, unless the caller shows them.
     """
     name, nodes = _name_and_nodes(options)
     stated = os.environb.get(b"PLAIT_TOPOLOGY") if name is None else None

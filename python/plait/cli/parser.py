@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(usage.EXIT_USAGE)
 
     def parse_known_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> Any:
-        # Else the value of a misspelt option would be complained about, as an argument of the command.
+        # Misspelt options are found first. Otherwise argparse would complain of their values, as arguments.
         for option in self._long_options(args):
             if option not in self._option_string_actions:
                 self.error(self._no_option(option))

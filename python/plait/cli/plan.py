@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError("plan: --json is a summary; --format goes with -o then, and --explain without --json")
     if options.output is not None:
         files.check_output(options.output)
-    # With --json nobody looks.
+    # Progress is for people, and nobody watches with --json.
     with nullcontext() if options.json else Progress() as progress:
         made = _make(options, progress)
     if options.output is not None:

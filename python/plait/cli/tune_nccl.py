@@ -69,7 +69,7 @@ class _Case:
 
 def _cases(options: argparse.Namespace) -> Iterator[_Case]:
     for collective in options.collectives:
-        # What only copies takes as long for all types.
+        # A collective that only copies takes as long for all types.
         types = options.types if collective in win_table.REDUCING else ["float32"]
         for dtype in types:
             for captured in (True, False):

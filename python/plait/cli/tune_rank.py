@@ -27,7 +27,7 @@ from .usage import EXIT_FAILED
 _TYPE = "float32"
 _ALL_SIZES = 1 << 50
 _WARMUP = 2
-# What the tuner does not list: GPUs that read each other's buffers run them, if the machine allows.
+# The tuner does not list these: GPUs that read each other's buffers run them, if the machine allows.
 _ZERO_COPY = ("flat(load, zero_copy, engine=sm)", "flat(load, zero_copy, engine=copy)")
 
 
@@ -224,7 +224,7 @@ class _CudaMeasurer(_Measurer):
 
 
 def _write(profile: dict[str, Any], file: str) -> None:
-    """Whoever interrupts this waits until the file is whole."""
+    """Writes the file whole: an interrupt waits until it is."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         with files.naming(file):

@@ -1,4 +1,4 @@
-"""What `plait tune` shows: a line a size while it measures, and a table at the end."""
+"""The output of `plait tune`: a line a size while it measures, and a table at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `plait doctor` looks at, one check a file: each gives findings about a System, and changes nothing in it."""
+"""The checks of `plait doctor`, one a file: each gives findings about a System, and changes nothing in it."""
 
 from __future__ import annotations
 

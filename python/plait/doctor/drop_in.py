@@ -1,4 +1,4 @@
-"""What libplait_nccl.so would take over from NCCL here: by the variables, and by tables of measured wins."""
+"""The calls that libplait_nccl.so would take over from NCCL here: by the variables, and by tables of measured wins."""
 
 from __future__ import annotations
 

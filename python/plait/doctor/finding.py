@@ -1,4 +1,4 @@
-"""What a check found: how bad it is, why it matters, and the command that mends it."""
+"""A finding of a check: how bad it is, why it matters, and the command that mends it."""
 
 from __future__ import annotations
 

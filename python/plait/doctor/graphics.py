@@ -17,7 +17,7 @@ _FIELDS = ("index", "persistence_mode", "mig.mode.current", "compute_mode")
 
 
 def facts_of(system: System) -> tuple[dict[str, Any], str]:
-    """What `plait info` says, and why it says nothing."""
+    """Returns what `plait info` says, and if it says nothing, the reason."""
     answer = system.ask(sys.executable, "-m", "plait", "info", "--json")
     if answer.error:
         return {}, answer.error

@@ -67,7 +67,7 @@ def _nccl(system: System) -> Iterator[Finding]:
 
 
 def _nccl_candidates(system: System) -> list[str]:
-    """What PLAIT_NCCL_LIBRARY names; as the loader finds it; that of the wheel."""
+    """Lists NCCL libraries: the one that PLAIT_NCCL_LIBRARY names, the one the loader finds, and the wheel's."""
     named = system.variables.get("PLAIT_NCCL_LIBRARY")
     return list(dict.fromkeys(filter(None, [named, _NCCL, *wheel_libraries("nvidia.nccl", _NCCL)])))
 

@@ -1,4 +1,4 @@
-"""What may turn data between two GPUs aside on their way over PCIe, and spoil it: an IOMMU, and ACS of bridges."""
+"""Looks for an IOMMU and for ACS of bridges, which may divert data between two GPUs on PCIe, and spoil it."""
 
 from __future__ import annotations
 

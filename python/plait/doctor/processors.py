@@ -52,7 +52,7 @@ def _allowed(system: System) -> int | None:
 
 
 def _width(part: str) -> int:
-    """Of 0-3: 4; of 5: 1."""
+    """Counts the processors in a part of a list: "0-3" has 4, and "5" has 1."""
     first, _, last = part.partition("-")
     return int(last or first) - int(first) + 1
 

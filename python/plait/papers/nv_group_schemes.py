@@ -1,4 +1,4 @@
-"""What stands for NV-Group and for the libraries that it is compared with, and what they take by Plait's simulator."""
+"""The plans that stand for NV-Group and the libraries that it is compared with, and their simulated times."""
 
 from __future__ import annotations
 

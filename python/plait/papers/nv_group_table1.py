@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the two runs show of a scheme. `holds` says how each becomes yes or no."""
+    """The values of a scheme that its two runs show. `holds` says how each becomes yes or no."""
 
     contention: float  # share of the time of both nodes that bytes came later since others were on their links
     most_flows: int  # transfers at once in one direction of a link, over both nodes
@@ -74,7 +74,7 @@ class Measured:
 
 @cache
 def measure(on_node: str, over_nodes: str) -> Measured:
-    """What the two plans of a row show."""
+    """Runs the two plans of a row, and measures them."""
     node, nodes = _run(on_node, 1), _run(over_nodes, NODES)
     sends = [it for it in _operations(over_nodes, NODES) if it["op"] == "send"]
     return Measured(

@@ -54,7 +54,7 @@ class PlanWriter:
         self._add(queue, {"op": "reduce", "to": list(to), "from": list(of), "chunk": chunk, "chunks": chunks})
 
     def then(self, first: Queue, second: Queue) -> None:
-        """What the second queue does from here on comes after what the first has done so far."""
+        """Orders two queues: the second goes on only after all that the first has done so far."""
         number = self._next(second[0], "signals")
         self._add(first, {"op": "signal", "number": number, "rank": second[0], "queue": second[1]})
         self._add(second, {"op": "wait", "number": number, "rank": first[0], "queue": first[1]})

@@ -16,7 +16,7 @@ FILE = "predictions.json"
 
 @dataclass(frozen=True)
 class Predictions:
-    """Of one paper: the commit, its date, and values by name."""
+    """Predictions for one paper: the commit, its date, and values by name."""
 
     commit: str
     date: str
@@ -29,7 +29,7 @@ class Predictions:
 
 @cache
 def stored(name: str) -> Predictions:
-    """Of a paper by its name, such as "temucin"."""
+    """The stored predictions for a paper, by its name, such as "temucin"."""
     return Predictions(**data(FILE)[name])
 
 

@@ -209,7 +209,7 @@ def schemes_table(schemes: Sequence[Scheme]) -> Table:
 
 
 def two_paths_table(name: str) -> Table:
-    """What a second path inside sockets gives each design (TEM-16, TEM-19)."""
+    """A table of what each design gains by a second path inside sockets (TEM-16, TEM-19)."""
     rows = [["leaders, a queue for each stage", *(two_path_seconds(name, MIDDLE, host) for host in range(4))]]
     rows += [[it.name, *(pattern_seconds(name, it, MIDDLE, host) for host in range(4))] for it in PATTERNS]
     shown = [[row[0], *(f"{1e3 * time:.2f}" for time in row[1:]), _best_share(row[1:])] for row in rows]

@@ -1,4 +1,4 @@
-"""What stands for Temucin et al.'s designs and the libraries beside them, and what they take by Plait's simulator."""
+"""The plans that stand for Temucin et al.'s designs and the libraries beside them, and their simulated times."""
 
 from __future__ import annotations
 

@@ -98,13 +98,13 @@ def table_2() -> Table:
 
 
 def dimensions(what: str) -> list[Compared]:
-    """Of all hierarchies that were "fitted", or "held out"."""
+    """Compares the dimensions of all hierarchies that were `what`: "fitted" or "held out"."""
     rows = [row for row in PAPER["table_2"]["rows"] if use(row["factors"]) == what]
     return [value for row in rows for value in dimensions_of(row)]
 
 
 def errors_table() -> Table:
-    """What is left of errors, of rows that the costs have seen and of those that they have not."""
+    """A table of the remaining errors, for rows that the costs have seen and for rows that they have not."""
     whole = {tuple(row["factors"]): value for row, value in zip(complete_rows(), times_of_128(), strict=True)}
     rows = []
     for what in _USES:

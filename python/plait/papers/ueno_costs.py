@@ -40,7 +40,7 @@ def held_out() -> frozenset[tuple[int, ...]]:
 
 
 def use(factors: list[int]) -> str:
-    """What became of a hierarchy's rows."""
+    """Says whether a hierarchy's rows were fitted or held out."""
     return "held out" if tuple(factors) in held_out() else "fitted"
 
 

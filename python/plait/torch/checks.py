@@ -1,4 +1,4 @@
-"""What ranks and tensors a call may have: everything that can be refused before anything happens."""
+"""Checks the ranks and tensors of a call: everything that can be refused before anything happens."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class DeviceWork(c10d.Work):
         return self.is_completed() and self.exception() is None
 
     def exception(self) -> BaseException | None:
-        """What ended the group, as far as this rank knows by now."""
+        """The error that ended the group, as far as this rank knows by now."""
         try:
             self._calls.check()
         except Error as error:

@@ -1,4 +1,4 @@
-"""What a process group has on GPUs: a communicator for each, made by the first call that needs it, and messages."""
+"""A process group's part on GPUs: a communicator for each, made by the first call that needs it, and messages."""
 
 from __future__ import annotations
 

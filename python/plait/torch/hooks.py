@@ -1,4 +1,4 @@
-"""What programs call besides torch.distributed: a hook for DDP, and a barrier that says who is missing."""
+"""Calls of Plait besides those of torch.distributed: a hook for DDP, and a barrier that says who is missing."""
 
 # Without `from __future__ import annotations`: DDP compares the annotations of a hook with the classes themselves.
 

@@ -130,7 +130,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._gpus.calls_on(self.bound_device_id.index, "init_process_group")
 
     def perform_nocolor_split(self, device: torch.device) -> None:
-        """What a rank does for a new group of other ranks: nothing."""
+        """Does nothing: a new group of other ranks needs nothing from this rank."""
 
     def split_group(
         self,
@@ -381,7 +381,7 @@ class ProcessGroup(dist.ProcessGroup):
         tensors = [tensor, output] if self._rank == root else [tensor]
         return self._submit("gather_single", [output], perform, opts, tensors)
 
-    # What some of these are called from PyTorch 2.14 on.
+    # PyTorch has these names for some of them from 2.14 on.
     all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced

@@ -1,4 +1,4 @@
-"""What a step of data-parallel training should take: compute, fusion and overlapped all-reduces.
+"""Predicts the time of a step of data-parallel training: compute, fusion and overlapped all-reduces.
 
     from plait import topology, training
 

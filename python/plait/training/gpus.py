@@ -15,7 +15,7 @@ _REFERENCE = "resnet152"  # the published network that computes most: others are
 
 
 def samples_per_second(of: Network, gpu_model: str) -> tuple[float, str]:
-    """What one GPU of the model `gpu_model`, such as "V100", trains of a network by itself, and where that is from.
+    """Samples of a network that one GPU of `gpu_model`, such as "V100", trains a second by itself, and the source.
 
     Networks without a figure are assumed to take as long a multiply-add as ResNet-152: expect them to be off by up to
     a factor of two. Raises InvalidArgument for other GPUs: then say it yourself.

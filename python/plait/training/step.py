@@ -19,7 +19,7 @@ _COPY_ACCESSES = 2
 
 @dataclass(frozen=True)
 class Compute:
-    """What one GPU takes for a whole batch, without communication.
+    """The time that one GPU takes for a whole batch, without communication.
 
     forward_seconds: of the forward pass.
     backward_seconds: of the backward pass.
@@ -32,7 +32,7 @@ class Compute:
 
     @property
     def seconds(self) -> float:
-        """Of all three together."""
+        """The seconds of all three together."""
         return self.forward_seconds + self.backward_seconds + self.update_seconds
 
     @staticmethod

@@ -44,7 +44,7 @@ class Measurer(Protocol):
     candidates: Sequence[Candidate]  # BEFORE is not one of them
 
     def before(self, size: int) -> Candidate:
-        """What BEFORE is for messages of this size."""
+        """The candidate that BEFORE stands for with messages of this size."""
 
     def is_before(self, candidate: Candidate, size: int) -> bool:
         """Whether the candidate would run just what BEFORE runs, so that it need not be timed."""

@@ -33,7 +33,7 @@ class Rule:
 
     @property
     def before(self) -> str:
-        """What the rule takes the place of."""
+        """Names the choices that the rule takes the place of."""
         return ", ".join(dict.fromkeys(str(row.before) for row in self.rows))
 
     @property

@@ -1,4 +1,4 @@
-"""What was tuned, in a profile: `"tuned"` has a table for each collective, number of ranks and machine."""
+"""The tuned tables of a profile: `"tuned"` has one for each collective, number of ranks and machine."""
 
 from __future__ import annotations
 

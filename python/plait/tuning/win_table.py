@@ -30,7 +30,7 @@ Key = tuple[str, str, str, bool]  # collective, type, operation, captured
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What one `plait bench COLLECTIVE --device cuda --vs nccl --json` wrote."""
+    """The results that one `plait bench COLLECTIVE --device cuda --vs nccl --json` wrote."""
 
     name: str  # as the table names its sources
     data: dict[str, Any]
