@@ -75,7 +75,7 @@ Blocks read_rows(const RowBlocks& given, size_t ranks, const char* counts_name, 
   return blocks;
 }
 
-// From rows to elements of the core. The last block ends in the array, so that nothing overflows.
+// Turns counts of rows into counts of the core's elements. The last block ends in the array, so nothing overflows.
 void count_in_elements(Blocks& blocks, size_t elements) {
   for (size_t& count : blocks.counts) count *= elements;
   for (size_t i = 0; i < blocks.displacements.size(); ++i) {

@@ -32,8 +32,8 @@ inline constexpr int kDlOldestVersioned = 1;
 
 inline constexpr int kDlCuda = 2;  // of its types of devices
 
-// What the attribute __dlpack_c_exchange_api__ of a type holds, in a capsule of this name. Functions give 0, or set an
-// exception of Python and give another number.
+// The table that a type's attribute __dlpack_c_exchange_api__ holds, in a capsule of this name. Its functions return 0,
+// or set an exception of Python and return another number.
 inline constexpr const char* kDlExchangeCapsule = "dlpack_exchange_api";
 struct DlExchange {
   uint32_t major, minor;

@@ -22,7 +22,7 @@ std::optional<ElementType> known(std::optional<DataType> type) {
   return type ? std::optional(ElementType{*type}) : std::nullopt;
 }
 
-// By numpy's letter for a kind of numbers.
+// Finds a type by its size and numpy's letter for its kind of numbers.
 std::optional<ElementType> by_kind(char kind, size_t bytes) {
   const auto of_size = [&](std::optional<DataType> one, DataType two, DataType four, DataType eight) {
     return known(bytes == 1   ? one

@@ -1,4 +1,4 @@
-// Where the elements of an array lie in memory.
+// The places of an array's elements in memory.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Layout {
   std::vector<int64_t> strides;  // bytes from one element to the next along each axis; empty: C's order, no gaps
   size_t item_bytes = 0;
 
-  // As an array says it. Strides that are C's without gaps are left out.
+  // The layout that an array states. Strides that are C's without gaps are left out.
   static Layout of(std::vector<size_t> shape, std::span<const int64_t> strides, size_t item_bytes);
 
   // The order in which the elements lie without gaps; none where they do not. C's wherever it is one of several.
@@ -36,7 +36,7 @@ bool lie_alike(const Layout& a, const Layout& b);
 // element, and 0 for C's. None where there are too many axes for that.
 std::optional<uint32_t> packed_order(const std::vector<size_t>& shape, const AxisOrder& order);
 
-// From an array to another one of the same shape and type, which do not overlap.
+// Copies an array to another one of the same shape and type. The two do not overlap.
 void copy_elements(const std::byte* from, const Layout& from_layout, std::byte* to, const Layout& to_layout);
 
 }  // namespace plait::python

@@ -80,7 +80,8 @@ ReduceOp of_complex_numbers(ReduceOp op) {
   fail(ErrorCode::kInternal, "no such meaning");
 }
 
-// What operations on truth values are here; as words of numpy and MPI, they are one only of arrays of bool.
+// A hint for a text that names no operation: for a logical one of numpy or MPI, the operation that does the same with
+// arrays of bool, and with no others; else the nearest name.
 std::string hint_for(const std::string& text) {
   const std::string simple = simplified(text);
   const auto is_one_of = [&](std::initializer_list<const char*> names) {

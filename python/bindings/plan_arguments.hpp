@@ -1,4 +1,4 @@
-// What functions of plans share: arguments that Python gives as text, and progress that is told to Python.
+// Parts that functions of plans share: arguments that Python gives as text, and progress that is told to Python.
 #pragma once
 
 #include <string>

@@ -113,7 +113,7 @@ std::string current_name(const std::string& name) {
   return name == "early_launch" ? "pdl" : name;
 }
 
-// By keyword arguments, all of them good.
+// Returns `settings` changed by keyword arguments. Throws kInvalidArgument unless all of them are good.
 Settings changed(Settings settings, const nb::kwargs& fields) {
   for (const auto& [key, value] : fields) {
     const std::string wanted = current_name(text_of(key));

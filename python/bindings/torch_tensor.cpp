@@ -1,5 +1,5 @@
-// By DLPack's table of functions. It says nothing of gradients and of bits that stand for a conjugation or a sign, so
-// torch is asked for them.
+// Reads tensors by DLPack's table of functions. The table says nothing of gradients, nor of bits that stand for a
+// conjugation or a sign, so torch is asked for them.
 #include "bindings/torch_tensor.hpp"
 
 #include "base/error.hpp"
