@@ -165,7 +165,7 @@ def _new(array: Any, rows: int) -> Any:
 
 
 def _address(array: Any) -> int:
-    """Where the array begins."""
+    """The address of the array's first element."""
     if hasattr(array, "data_ptr"):  # torch
         return array.data_ptr()
     for name in ("__cuda_array_interface__", "__array_interface__"):

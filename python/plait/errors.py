@@ -63,5 +63,5 @@ def class_of_code(code: str) -> type[Error]:
 
 
 def counted(count: int, what: str) -> str:
-    """For messages: "1 chunk", "2 chunks"."""
+    """A count and its noun, for messages: "1 chunk", "2 chunks"."""
     return f"{count} {what}{'' if count == 1 else 's'}"

@@ -47,7 +47,7 @@ def with_values(costs: dict[str, Any], values: dict[Constant, float]) -> dict[st
 
 
 def constants_of(predictor: Predictor) -> list[Constant]:
-    """Those on which the predicted times of these rows may depend."""
+    """The constants on which the predicted times of the predictor's rows may depend."""
     plans = _of_plans(predictor) if predictor.has_plans else []
     return plans + _of_launches(predictor.launched) + (_of_layers() if predictor.has_layers else [])
 
@@ -110,7 +110,7 @@ _BY_HOST = [("launched_us", 0.01, 100, 0.8), ("host_us", 0.1, 1000, 5)]
 
 
 def _of_launches(rows: list[Row]) -> list[Constant]:
-    """Those that the rows' launches have."""
+    """The constants of the rows' launches."""
     if not rows:
         return []
     shapes = [row.launch.shape for row in rows]

@@ -153,7 +153,7 @@ def _check_ranks_of_plan(options: argparse.Namespace, ranks: int | None) -> None
 
 
 def _ranks_asked_for(options: argparse.Namespace, launched: _core.LaunchEnvironment | None) -> int | None:
-    """By -n, or as nccl-tests does by -t times -g. Those are 1 where a launcher or -n says how many."""
+    """The ranks that -n asks for, or -t times -g, as in nccl-tests. -t and -g are 1 where a launcher or -n decides."""
     if options.rank_on is not None:
         return None
     threads, gpus = options.nthreads or 1, options.ngpus or 1
@@ -178,7 +178,7 @@ def _check_files(options: argparse.Namespace) -> None:
 
 
 def _note_sharing(options: argparse.Namespace, ranks: int) -> None:
-    """For whoever took -n for nccl-tests', and because it is slow."""
+    """Notes that ranks share GPUs or cores: that is slow, and -n may have been taken for nccl-tests' option."""
     if options.ranks is None:
         return
     on_gpus = options.device == "cuda"

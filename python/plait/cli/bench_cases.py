@@ -62,7 +62,7 @@ def _roots(options: argparse.Namespace, ranks: int) -> list[int]:
 
 
 def _ops(options: argparse.Namespace, dtype: str) -> tuple[str, ...]:
-    """Those of a type, as nccl-tests prints them."""
+    """The operations of a type, as nccl-tests prints them."""
     if options.collective == "send_receive":
         return ("sum",)
     if options.collective not in REDUCING:

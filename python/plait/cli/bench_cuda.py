@@ -69,7 +69,7 @@ def why_no_gpu() -> str | None:
 
 
 def nccl_libraries() -> list[str]:
-    """Where NCCL may be, for dlopen: $PLAIT_NCCL_LIBRARY alone, else the system's, else the wheel's (nvidia-nccl)."""
+    """Names of NCCL for dlopen: $PLAIT_NCCL_LIBRARY alone, else the system's, else the wheel's (nvidia-nccl)."""
     if named := os.environ.get("PLAIT_NCCL_LIBRARY"):
         return [named]
     try:
@@ -95,7 +95,7 @@ def check_nccl() -> None:
 
 
 def describe(machine: _core.CudaMachine) -> dict[str, object]:
-    """For the machine of the report."""
+    """Describes the GPUs and their software, for the machine of the report."""
     names = [device.name for device in machine.devices]
     return {
         "gpu": ", ".join(dict.fromkeys(names)),

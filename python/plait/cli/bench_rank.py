@@ -99,7 +99,7 @@ def _not_measured(bench: HostBench | CudaBench) -> list[_core.Measurement]:
 
 
 def _multiplied(case: Case) -> bool:
-    """Whether it is nccl-tests' mulsum, a sum of products with a factor of each rank."""
+    """Whether a case is nccl-tests' mulsum, a sum of products with a factor of each rank."""
     return case.op == "mulsum"
 
 

@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank runs."""
+    """The device on which a rank runs."""
 
     ordinal: int
     bus_id: str  # "cpu" on the host

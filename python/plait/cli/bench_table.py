@@ -92,7 +92,7 @@ def figures(case: Case, measurement: _core.Measurement) -> str:
 
 
 def fit(value: float, width: int) -> str:
-    """As many decimals as there is room for, two at most."""
+    """The value with as many decimals as there is room for, two at most."""
     for form in (".2f", ".1f", ".0f", ".1e" if width >= 7 else ".0e"):
         text = f"{value:{width}{form}}"
         if len(text) <= width:

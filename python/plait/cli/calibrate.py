@@ -116,7 +116,7 @@ def _use_launches(predictor: Predictor, costs: dict[str, Any]) -> None:
 
 
 def _constants(options: argparse.Namespace, predictor: Predictor) -> list[calibration.Constant]:
-    """Those that may change; --keep names one in full, or by its last word."""
+    """The constants that may change. --keep names one that may not, in full or by its last word."""
     constants = calibration.constants_of(predictor)
     for name in options.keep:
         if not any(name in (it.name, it.path[-1]) for it in constants):

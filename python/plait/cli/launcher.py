@@ -187,7 +187,7 @@ class Job:
         self._stop.after(self._grace, "ranks did not end after one failed")
 
     def _give_up_on_stopped(self) -> None:
-        """Where one has failed and all that are left were stopped by a signal: those never end by themselves."""
+        """Ends the job if a rank has failed and a signal has stopped all others: those never end by themselves."""
         if self._status == 0 or self._stop.expected:
             return
         left = [rank for rank in range(self._size) if rank not in self._ended]
@@ -341,7 +341,7 @@ class _Signals:
 
 
 def _is_ignored(number: signal.Signals) -> bool:
-    """By nohup, or by a shell whose job in the background this is. Ranks shall ignore it too."""
+    """Whether nohup, or a shell that runs this in the background, had the signal ignored. Ranks shall ignore it too."""
     return number != signal.SIGTERM and signal.getsignal(number) == signal.SIG_IGN
 
 
@@ -387,7 +387,7 @@ class _Lines:
 
 
 def _is_stopped(process: int) -> bool:
-    """By a signal, not by a debugger."""
+    """Whether a signal, not a debugger, has stopped the process."""
     try:
         with open(f"/proc/{process}/stat", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] == "T"

@@ -43,7 +43,7 @@ def add_profile_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Those of the environment, with the profile that the options name."""
+    """The settings of the environment, with the profile that the options name."""
     made = Settings.from_environment()
     if options.profile is not None:
         made.profile = options.profile

@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
             self.error(usage.unknown([action.dest, *action.option_strings][-1], value, action.choices))
 
     def _long_options(self, args: Sequence[str]) -> Iterator[str]:
-        """Those of this parser: neither what a program gets that is to be run, nor what a command gets."""
+        """The long options of this parser, without those of a program that is to be run or of a command."""
         if any(action.nargs == argparse.REMAINDER for action in self._actions):
             return
         for argument in args:

@@ -77,7 +77,7 @@ def _cases(options: argparse.Namespace) -> Iterator[_Case]:
 
 
 def _visible(ranks: int) -> list[str]:
-    """As many GPUs as ranks, so that a result is about all GPUs that it knows."""
+    """The GPUs to use: as many as ranks, so that a result is about all GPUs that it knows."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     known = [it.strip() for it in named.split(",")] if named else [str(at) for at in range(ranks)]
     return known[:ranks]

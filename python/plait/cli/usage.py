@@ -57,7 +57,7 @@ def size(text: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """As size() takes it: "64 MiB"; bytes where that is not exact."""
+    """A size as text that size() takes: "64 MiB"; in bytes where that is not exact."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor and size % factor == 0:
             return f"{size // factor} {unit}"

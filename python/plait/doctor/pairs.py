@@ -100,7 +100,7 @@ def _wrong(output: str) -> int | None:
 
 
 def _ways(system: System) -> dict[tuple[int, int], str]:
-    """As NVML and Linux say it, by numbers of GPUs."""
+    """The way between each two GPUs, by their numbers, as NVML and Linux say it."""
     answer = system.ask(sys.executable, "-m", "plait", "topo", "--json")
     try:
         machine: dict[str, Any] = json.loads(answer.output)

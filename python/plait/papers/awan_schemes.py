@@ -66,7 +66,7 @@ OPT = (*MV2, HIERARCHY)
 
 @cache
 def machine(gpus: int) -> topology.Topology:
-    """So many GPUs: the first ones of a node, or of whole nodes. KESCH has 12; more are supposed to be as these."""
+    """A machine of `gpus` GPUs: the first of a node, or whole nodes. KESCH has 12; more are supposed to be as these."""
     if gpus < GPUS_OF_NODE:
         return topology.machine("kesch").select(tuple(range(gpus)))
     return topology.machine("kesch", gpus // GPUS_OF_NODE)

@@ -51,7 +51,7 @@ class Measured:
     exposed: float  # share of the time of both nodes in which bytes wait for a reduction
 
     def holds(self, which: str) -> bool:
-        """Whether it has one of PROPERTIES."""
+        """Whether the scheme has the property `which`, one of PROPERTIES."""
         return {
             "contention": self.contention <= MOST_CONTENTION,
             "rdma": self.messages > 0,

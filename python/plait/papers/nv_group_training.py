@@ -41,7 +41,7 @@ def _times(machine: str, scheme: str, gpus: int) -> training.Simulated:
 
 @cache
 def step(machine: str, scheme: str, gpus: int, overlap: bool = True) -> training.Step:
-    """With Horovod's fusion; without overlap, the whole gradient in one message."""
+    """A training step with Horovod's fusion; without overlap, the whole gradient is one message."""
     compute = training.Compute.from_throughput(RESNET, BATCH, of_one(machine))
     fusion = training.Fusion() if overlap else training.Fusion(1 << 30, None)
     times = _times(machine, scheme, gpus)

@@ -12,7 +12,7 @@ SHARES = 16  # a share through the host is so many sixteenths
 
 @cache
 def transfer(host: int, parts: int, messages: int = 1) -> plans.Plan:
-    """From GPU 0 to GPU 1, one message after the other: `host` sixteenths of each through host memory (TEM-04..07).
+    """A plan of messages from GPU 0 to GPU 1, in turn: `host` sixteenths of each through host memory (TEM-04..07).
 
     That share goes in parts: while GPU 1 reads one, GPU 0 writes the next. The receiver says first that it is ready.
     """

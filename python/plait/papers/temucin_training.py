@@ -103,7 +103,7 @@ def message_sizes(machine: str, network: str) -> list[int]:
 
 
 def cosmoflow(batch: int, threshold: float = THRESHOLD) -> list[training.Step]:
-    """With the own design, then with each peer's all-reduce (TEM-45)."""
+    """Training steps with the paper's own design, then with each peer's all-reduce (TEM-45)."""
     schemes = (HIERARCHICAL, *PEERS["mist"].values())
     return [step("mist", "cosmoflow", it, batch=batch, threshold=threshold) for it in schemes]
 

@@ -13,7 +13,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 class Checks:
-    """Those of one rank of a group. All raise InvalidArgument, and `what` is the call in their words."""
+    """The checks of one rank of a group. All raise InvalidArgument, and `what` is the call in their words."""
 
     def __init__(self, rank: int, size: int) -> None:
         self._rank, self._size = rank, size

@@ -160,7 +160,7 @@ class LaterWork(c10d.Work):
         self._settle(None, error)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """As that of DeviceWork, once the other rank has come to its first message: until then the host waits."""
+        """Waits on the host until the other rank has come to its first message, then as DeviceWork.wait() does."""
         began = time.monotonic()
         seconds = timeout.total_seconds() if timeout else None
         if not self._is_enqueued.wait(seconds):

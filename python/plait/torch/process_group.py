@@ -125,7 +125,7 @@ class ProcessGroup(dist.ProcessGroup):
     supports_splitting = True
 
     def eager_connect_single_device(self, device: torch.device) -> None:
-        """As init_process_group(device_id=...) asks for it: makes the communicator of that GPU at once."""
+        """Makes the communicator of that GPU at once. init_process_group(device_id=...) asks for it."""
         self.bound_device_id = torch.device(device)
         self._gpus.calls_on(self.bound_device_id.index, "init_process_group")
 
@@ -495,7 +495,7 @@ class ProcessGroup(dist.ProcessGroup):
         return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
 
     def _gpu_now(self, tensor: torch.Tensor, opts: Any) -> DeviceCalls | None:
-        """Where a call goes at once: its program waits for it, and the tensor is on a GPU and goes as it is."""
+        """The GPU's calls, if this call can go at once: its program waits for it, and the tensor goes as it is."""
         if not tensor.is_cuda or opts is None or opts.asyncOp or self._failure is not None or not lies_as_is(tensor):
             return None
         return self._gpus.calls.get(tensor.get_device())

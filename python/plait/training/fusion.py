@@ -87,7 +87,7 @@ def schedule(gradients: Sequence[Gradient], fusion: Fusion, costs: Costs) -> lis
 
 
 def buffers(gradients: Sequence[Gradient], threshold_bytes: float) -> Iterator[list[Gradient]]:
-    """As many as fit, in order. A gradient that is larger than the buffer goes alone."""
+    """Fills buffers with as many gradients as fit, in order. A gradient larger than the buffer goes alone."""
     buffer: list[Gradient] = []
     for gradient in gradients:
         if buffer and sum(it.bytes for it in buffer) + gradient.bytes > threshold_bytes:

@@ -56,7 +56,7 @@ def find_best(measurer: Measurer, size: int, effort: Effort, favourite: Candidat
 
 
 def _calls_of(measurer: Measurer, size: int, effort: Effort) -> int:
-    """As many calls of what is chosen before as fill a loop."""
+    """The number of calls that fill a loop, by the time of BEFORE."""
     (sample,) = measurer.measure([BEFORE], size, Loops(_FIRST_REPEATS, 1))
     return max(1, min(_MOST_CALLS, round(effort.loop_seconds / max(min(sample.seconds), 1e-9))))
 

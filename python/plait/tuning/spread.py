@@ -27,5 +27,5 @@ def gain(before: Sequence[float], now: Sequence[float]) -> float:
 
 
 def is_faster(candidate: Sequence[float], than: Sequence[float]) -> bool:
-    """Whether it is faster beyond the spread: in three of four paired repeats, by LEAST_GAIN at least."""
+    """Whether a candidate is faster beyond the spread: in three of four paired repeats, by LEAST_GAIN at least."""
     return quartiles(ratios(than, candidate))[0] >= LEAST_GAIN
