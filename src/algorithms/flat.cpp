@@ -306,8 +306,8 @@ Plan flat_zero_copy_store(const AlgorithmArguments& arguments) {
   return it.builder.finish();
 }
 
-// For copy engines, which copy from one place to one place and take no SM from other kernels, or for a few SMs, which
-// also do the combining.
+// Makes a plan for copy engines, which copy from one place to one place and take no SM from other kernels, or for a few
+// SMs, which also do the combining.
 Plan flat_zero_copy_load(const AlgorithmArguments& arguments) {
   const Collective collective = arguments.collective;
   if (collective == Collective::kReduce) {

@@ -53,8 +53,8 @@ class OneShot {
   }
 
  private:
-  // By store every rank has a slot for every other, used or not, so that slots have the same numbers on all ranks; by
-  // load, one for what it gives.
+  // Takes scratch. By store every rank has a slot for every other, used or not, so that slots have the same numbers on
+  // all ranks. By load a rank has one slot, for what it gives.
   void take_boxes() {
     for (int rank = 0; rank < arguments_.ranks; ++rank) {
       if (by_store_) {
@@ -65,7 +65,7 @@ class OneShot {
     }
   }
 
-  // Where `to` finds what `from` gives.
+  // The place at which `to` finds what `from` gives.
   Place box(int to, int from) const {
     if (to == from) return input_of(from);
     return by_store_ ? slot_after(boxes_[to], from < to ? from : from - 1) : boxes_[from];

@@ -44,7 +44,7 @@ struct BufferPlacement {
   std::byte* output = nullptr;
 };
 
-// Where a rank's input and output lie, given two buffers of the message's size; in place takes the first alone.
+// The places of a rank's input and output, given two buffers of the message's size; in place takes the first alone.
 BufferPlacement place(const Call& call, int rank, BufferPair buffers, bool in_place);
 
 }  // namespace plait

@@ -23,7 +23,7 @@ class FoldAction {
   // Finds it. Throws NotSymmetric where there is none of this form.
   explicit FoldAction(const FoldedPlan& folded);
 
-  // Where the shift to node `like` takes a chunk, and what it takes there.
+  // The chunk to which the shift to node `like` takes a chunk, and the chunk that it takes there.
   int chunk(int chunk, int like) const { return moved(chunk, 1, chunks_, like, true); }
   int chunk_before(int chunk, int like) const { return moved(chunk, 1, chunks_, like, false); }
   // The first chunk of the range that the shift takes to this one. Throws NotSymmetric where that is no range.

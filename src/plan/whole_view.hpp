@@ -37,7 +37,7 @@ class WholeView {
   ValueTable& values() { return values_; }
   const ValueTable& values() const { return values_; }
 
-  // Where a chunk of an operation lies, `offset` chunks after the operation's first.
+  // The place of a chunk of an operation, `offset` chunks after the operation's first.
   struct Located {
     Place place;
     int chunk;

@@ -13,7 +13,7 @@ std::string capability_text(int capability);  // "9.0"
 
 class KernelTargets {
  public:
-  // Those of this library; none where it was built without CUDA.
+  // The targets of this library; none where it was built without CUDA.
   static KernelTargets built();
   // Reads targets as CMake names them, with commas between: "75-virtual,80-real,90". Throws kInvalidArgument.
   static KernelTargets parse(std::string_view names);

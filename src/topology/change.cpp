@@ -60,7 +60,7 @@ class Change {
     return number;
   }
 
-  // That of each node, unless the name says which.
+  // Finds the device of that name on each node, unless the name says which node's.
   std::vector<int> named(std::string_view name) const {
     std::vector<int> found;
     const std::string of_a_node = join(".", name);

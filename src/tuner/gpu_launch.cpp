@@ -115,8 +115,8 @@ double GpuLaunch::host_pace() const {
   return rule == nullptr ? 0 : rule->pace_gbps * 1e9;
 }
 
-// Those of several queues, those of ranks that share a GPU, and those of two launches. An SM has registers for two CTAs
-// of up to 256 threads.
+// Shrinks launches of several queues, of ranks that share a GPU, and those with a host path, so that their CTAs fit. An
+// SM has registers for two CTAs of up to 256 threads.
 LaunchShape GpuLaunch::fit(LaunchShape shape, const VerifiedPlan& plan) const {
   const int queues = plan.report().shape.queues;
   if (queues == 1 && gpus_.ranks_per_device == 1 && shape.host.channels == 0) return shape;

@@ -44,7 +44,7 @@ std::optional<size_t> parse_size(std::string_view text) {
   return number << (10 * (power + 1));
 }
 
-// Where "0-64K=" ends in an entry that begins with a range: the position of '='.
+// The position of '=' in an entry that begins with a range, such as "0-64K=".
 size_t end_of_range(std::string_view text) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return std::string_view::npos;
   return text.find('=');

@@ -131,7 +131,7 @@ class ComposedPart {
     return all[j];
   }
 
-  // Where each rank's list wants to have the shares that the level above combines.
+  // The places where each rank's list wants the shares that the level above combines.
   Finish ahead(size_t level) {
     std::map<int, Finish> of_rank;
     bool has_hook = false;

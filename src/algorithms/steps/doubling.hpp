@@ -40,7 +40,7 @@ class DoublingSteps {
   // Whether this queue of the first 2^k stands in for one of the last m.
   bool has_extra(int x) const { return x + core_ < size(); }
   bool together(int x, int y) const { return carrier_.together(shape_.queues[x].rank, shape_.queues[y].rank); }
-  // Where the queue's rank wants the result first of all.
+  // The place where the queue's rank wants the result first of all.
   Place own(int x, const Finish& finish) const {
     return finish.places(shape_.queues[x].rank)[0].at(shape_.range.first);
   }

@@ -86,7 +86,7 @@ class HalvingSteps {
   // The `count` positions among which that of `member` is.
   ChunkRange around(int member, int count) const;
   std::vector<int> peers(int member, const Round& round) const;
-  // Where `to` gets what it will store: its output, or scratch from which it copies.
+  // The place at `to` for what it will get: its output, or scratch from which it copies.
   Held landing(QueueId from, QueueId to, ChunkRange range);
   void await(QueueId queue);
 

@@ -97,7 +97,7 @@ class Broadcast : AlongTree {
 
  private:
   int first(int part) const { return shape_.range(part).first; }
-  // Where the rank itself wants the data first of all.
+  // The place where the rank itself wants the data first of all.
   Place own(int rank, int part) const { return finish_.places(rank)[0].at(first(part)); }
 
   // Stores the data at `sources` where it belongs at the rank, and where its children get it.

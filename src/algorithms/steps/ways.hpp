@@ -32,7 +32,7 @@ class WaySteps {
   void move_all();
 
  private:
-  // Where a part is, and the queue that may read it there after this signal.
+  // The place of a part, and the signal after which it may be read there.
   struct Under {
     Place place;
     std::optional<SignalId> came = {};

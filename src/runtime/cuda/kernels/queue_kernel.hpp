@@ -34,7 +34,7 @@ struct Launch {
   DeviceRank self;
 };
 
-// With Simple, a plan that fits this argument.
+// The argument for a plan with Simple that fits into it.
 struct SimpleLaunch : Launch {
   using Room = OrdinaryRoom;
   int first_channel = 0;  // kMostChannels: this is a host path, and uses the next two members
@@ -48,8 +48,8 @@ struct SimpleLaunch : Launch {
   FlagRef flags[kLaunchFlags];
 };
 
-// With Simple, a long plan. Its program is in memory of the GPU, which nobody changes: see kernels/program_memory.hpp.
-// Ranks find it the same way whether they are long or not: all launch such a plan from here.
+// The argument for a long plan with Simple. Its program is in memory of the GPU, which nobody changes: see
+// kernels/program_memory.hpp. All ranks launch such a plan from here, whether their own program is long or not.
 struct LongLaunch : Launch {
   using Room = LongRoom;
   static constexpr int first_channel = 0;
@@ -64,7 +64,7 @@ struct LongLaunch : Launch {
   const FlagRef* flags = nullptr;
 };
 
-// With LL or LL128: plans of one queue and few steps. See ll_program.hpp.
+// The argument for plans with LL or LL128. They have one queue and few steps: see ll_program.hpp.
 struct LlLaunch : Launch {
   bool words_are_aligned = false;  // all pieces of user buffers are 8-byte aligned
   uint32_t group_shift = 0;        // with LL, 1 << group_shift threads handle a word

@@ -12,7 +12,7 @@
 
 namespace plait {
 
-// For memory that is 8-byte aligned and consists of full words.
+// A share of memory that is 8-byte aligned and consists of full words.
 class AlignedShare {
  public:
   // The share that begins with word `first` of a place that begins at `memory` and has this extent.
@@ -38,7 +38,7 @@ class AlignedShare {
   const bool has_low_, has_high_;
 };
 
-// For any memory. Word is a Pack of 64 bits.
+// A share of any memory. Word is a Pack of 64 bits.
 //
 // A thread accesses the aligned words that its share lies in, and exchanges parts of them with its neighbours in the
 // warp (as unaligned.cuh does with vectors). So all threads of a warp have to take part, with consecutive lines. Words
@@ -47,7 +47,7 @@ class AlignedShare {
 template <class Word>
 class UnalignedShare {
  public:
-  // As for AlignedShare.
+  // The arguments are those of AlignedShare.
   __device__ UnalignedShare(std::byte* memory, uint32_t first, const TwoShotSteps::Extent& extent)
       : shift_(static_cast<int>(reinterpret_cast<uintptr_t>(memory) % kWordBytes)),
         words_(reinterpret_cast<uint64_t*>(memory - shift_) + first),

@@ -128,8 +128,8 @@ struct HostBlockLayout {
   }
 };
 
-// Where the channels of a launch have their memory: ordinary ones, which also serve a HostPath, and those of long
-// plans. States and failures of all are in one table.
+// The memory of a launch's channels: ordinary ones, which also serve a HostPath, and those of long plans. States and
+// failures of all are in one table.
 struct OrdinaryRoom {
   static constexpr int kQueues = kMostQueues;
   static constexpr int kFirstState = 0, kStates = kAllChannels * kMostQueues;

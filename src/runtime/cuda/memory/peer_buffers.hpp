@@ -52,7 +52,7 @@ class PeerBuffers {
   PeerBuffers(int device, int rank, ExportsOf exports);
   // For a rank of a communicator whose ranks are all in this process, on `devices`.
   PeerBuffers(int device, std::span<const int> devices);
-  // By then, no copy of this rank uses mapped memory any more. Waits until the GPU is idle.
+  // Waits until the GPU is idle. No copy of this rank may use mapped memory any more by then.
   ~PeerBuffers();
   PeerBuffers(const PeerBuffers&) = delete;
   PeerBuffers& operator=(const PeerBuffers&) = delete;

@@ -53,7 +53,7 @@ struct SharedBlock : StepResult {
   std::array<char, 16> uuid{};  // of the device, the same in all processes
 };
 
-// For failures of this rank.
+// The name of this rank in the words of its failures.
 std::string own_name(const Bootstrap& bootstrap, int device) {
   return join("rank ", bootstrap.rank(), " on device ", device);
 }

@@ -29,7 +29,7 @@ struct PersistentLaunch {
   uint64_t silent_nanoseconds = 0;
 };
 
-// For cudaLaunchKernel.
+// The kernel, as cudaLaunchKernel takes it.
 const void* persistent_kernel();
 
 }  // namespace plait

@@ -12,7 +12,7 @@ namespace plait {
 
 class CopyEngineLock {
  public:
-  // For a communicator's rank on `device`, which is current.
+  // Makes the lock of a communicator's rank on `device`, which is current.
   explicit CopyEngineLock(int device);
   ~CopyEngineLock();
   CopyEngineLock(const CopyEngineLock&) = delete;
