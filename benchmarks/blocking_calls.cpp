@@ -43,7 +43,7 @@ struct Sizes {
   size_t least, most;
 };
 
-// Which of the calls were served, by rank 0's count before and after.
+// Prints a row, with a star at each call that the persistent kernel did not serve.
 void print_row(size_t bytes, const std::vector<Measurement>& measured, const std::vector<bool>& is_served) {
   std::printf("%8zu", bytes);
   long wrong = 0;

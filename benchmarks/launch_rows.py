@@ -18,7 +18,7 @@ import time
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter")
 SIZES = ["-b", "96K", "-e", "384M", "-f", "4"]
 CALLS = ["-G", "20", "--iters", "2", "-w", "1", "--cycles", "3"]
-# What is measured besides the tuner's choice of each collective.
+# These are measured besides the tuner's choice of each collective.
 OTHERS = (
     ("all_reduce", {"PLAIT_LAUNCH": "Simple:32x512"}),
     ("all_reduce", {"PLAIT_LAUNCH": "LL128:32x256"}),

@@ -129,7 +129,7 @@ std::vector<std::string> algorithms_of(Collective collective) {
 // Few CTAs or threads need not be tried from here on.
 constexpr size_t kMuch = 64 << 10;
 
-// What cannot win is not tried.
+// Whether a shape could win, and is tried.
 bool is_worth_trying(const std::string& algorithm, const LaunchShape& shape, size_t bytes, int ranks) {
   const bool queues = algorithm.ends_with("parts=2)") || algorithm == "flat(both)";
   const size_t per_thread = bytes / static_cast<size_t>(shape.channels * shape.threads);

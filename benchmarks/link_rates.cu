@@ -1,6 +1,7 @@
-// What the links between this machine's GPUs carry, by who moves the data: the bounds of what Plait's kernels and
-// copies can reach (docs/notes/link_rates.md). Copy engines; SMs that load or store 16 bytes a thread; SMs that leave
-// both to bulk copies (from sm_90 on). One GPU to the next, and all GPUs each to its next at once, from one process.
+// Measures what the links between this machine's GPUs carry, by who moves the data: the most that Plait's kernels and
+// copies can reach (docs/notes/link_rates.md). The data is moved by copy engines; by SMs that load or store 16 bytes a
+// thread; or by SMs that leave both to bulk copies (from sm_90 on). It goes from one GPU to the next, and from all GPUs
+// each to its next at once, from one process.
 //
 //   link_rates [gigabytes a figure moves at least, 0.5]
 //

@@ -19,7 +19,7 @@ namespace {
 
 using plait::DataType;
 using plait::ReduceOp;
-// Of processor time: other programs on this core then do not count.
+// Seconds of processor time, so that other programs on this core do not count.
 double now_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

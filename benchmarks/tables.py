@@ -89,7 +89,7 @@ def microseconds(value: float | None) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
-# What a cell shows of a size of a series.
+# Each of these gives the text of a cell, for one size of a series.
 
 
 def ratio_to_peer(series: Series, count: int, place: str) -> str:

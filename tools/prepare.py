@@ -34,7 +34,7 @@ OLDEST_PYTHON = (3, 10)
 OLDEST_CMAKE = (3, 24)
 OLDEST_NINJA = (1, 10)
 
-# What a step asks for: sets of Python packages, and things of the system.
+# The needs of each step: sets of Python packages, and things of the system.
 STEPS = {
     "build": (["build", "run"], ["compiler", "headers"]),
     "test": (["test"], ["googletest"]),

@@ -39,7 +39,7 @@ static void fill(Buffers* buffers, int kind, int rank, int ranks) {
   }
 }
 
-// What only the root needs of gather and scatter is NULL on the other ranks.
+// The buffer of gather and scatter that only the root needs is NULL on the other ranks.
 static plaitResult_t call(Buffers* buffers, int kind, int ranks, plaitComm_t comm) {
   const int* send = buffers->send;
   int* receive = buffers->receive;

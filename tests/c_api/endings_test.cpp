@@ -1,5 +1,5 @@
-// What programs still do while they end: cancel threads, and make calls from destructors of thread-local and static
-// objects and from functions given to atexit.
+// Tests what programs still do while they end: cancel threads, and make calls from destructors of thread-local and
+// static objects and from functions given to atexit.
 #include <plait/plait.h>
 #include <pthread.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What a communicator says of its machine.
+// Tests what a communicator says of its machine.
 #define _DEFAULT_SOURCE
 #include "testing.h"
 

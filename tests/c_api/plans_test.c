@@ -59,7 +59,7 @@ static void end(plaitComm_t comms[kRanks]) {
   for (int rank = 0; rank < kRanks; ++rank) OK(plaitCommDestroy(comms[rank]));
 }
 
-// Of both ranks, in a group.
+// Both ranks' calls are in one group.
 static plaitResult_t run(const plaitPlan_t plans[kRanks], const int* send[kRanks], int* receive[kRanks],
                          plaitRedOp_t op, plaitComm_t comms[kRanks]) {
   OK(plaitGroupStart());

@@ -1,4 +1,4 @@
-// What the C programs of this folder share: checks that count.
+// Checks that count their failures. All C programs of this folder share them.
 #ifndef PLAIT_TESTS_TESTING_H
 #define PLAIT_TESTS_TESTING_H
 

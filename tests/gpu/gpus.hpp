@@ -1,4 +1,4 @@
-// What the main() of GPU tests has found out.
+// The GPUs that the main() of GPU tests has found.
 #pragma once
 
 namespace plait::test {

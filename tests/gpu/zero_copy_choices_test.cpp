@@ -1,4 +1,4 @@
-// Which calls between processes are zero-copy by default, and that their results are right. Each rank has its own GPU.
+// Tests which calls between processes are zero-copy by default, and their results. Each rank has its own GPU.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

@@ -152,7 +152,7 @@ void send_several(Communicator& communicator, cudaStream_t stream) {
   if (communicator.zero_copy_calls() == 0) fail(ErrorCode::kInternal, "no zero-copy message after those that were not");
 }
 
-// From one rank to another and on, one way only. Ranks without a part do nothing.
+// Messages from one rank to another and on, one way only. Ranks without a part do nothing.
 void hand_on(Communicator& communicator, cudaStream_t stream) {
   const End end(communicator, stream);
   constexpr size_t kBytes = 3'000'000;
@@ -388,7 +388,7 @@ void test_one_process() {
     ring.fill(5);
     in_steps ? ring.exchange_in_steps() : ring.exchange();
     ring.expect(5, what);
-    // Of ranks that share a GPU, one has the copy-engine lock: what it receives is zero-copy, so both ends count it.
+    // One of the ranks that share a GPU has the copy-engine lock. What it receives is zero-copy, so both ends count it.
     ring.expect_zero_copy(in_steps ? 1 : 0, what);
   }
 }

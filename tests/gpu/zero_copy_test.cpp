@@ -493,7 +493,7 @@ class OneProcess {
  public:
   explicit OneProcess(int ranks)
       : world_(ranks, insisting()),
-        // Of ranks that share a GPU, only one gets the copy-engine lock.
+        // Only one of the ranks that share a GPU gets the copy-engine lock.
         is_expected_(engine == std::string("sm") || ranks <= gpus()) {}
 
   // One thread takes every step for all ranks before the next one.

@@ -1,4 +1,4 @@
-// What the stand-in for NCCL has recorded, for the programs that call it.
+// Tells programs what the stand-in for NCCL has recorded of their calls.
 #include "nccl/stand_in.hpp"
 
 #include <cstddef>

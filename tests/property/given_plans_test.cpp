@@ -88,7 +88,7 @@ void call_by_plan(Communicator& communicator, const Given& plan, const Call& cal
   }
 }
 
-// Of few elements, whose data may travel in signals; of many slices; of wide sums.
+// Calls of few elements, whose data may travel in signals; of many slices; of wide sums.
 void expect_right(const Given& plan, uint64_t seed) {
   const Plan& its = plan->plan();
   Settings settings = patient_settings();

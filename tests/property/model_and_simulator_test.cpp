@@ -1,4 +1,4 @@
-// What the model predicts and what the simulator finds, for the plans that are chosen on all machines of the library.
+// Compares the model with the simulator, for the plans that are chosen on all machines of the library.
 // The model takes the busiest link, the busiest memory and the critical path each by itself. The simulator also has
 // what happens between them: transfers on the critical path that wait for others (contention), and memory that no bytes
 // over links hide. Apart from that they agree. GPUs' launches have costs of their own: here their plans are run once.

@@ -67,7 +67,7 @@ void start_flows(const std::string& name, Case& it) {
   }
 }
 
-// Of networks that know nothing of each other, all at once: there is one engine in a process.
+// Networks that know nothing of each other run all at once, since a process has one engine.
 TEST(SimGrid, EndsTheSameFlowsAtTheSameTimes) {
   constexpr int kNetworks = 300;
   constexpr double kTolerance = 1e-6;  // SimGrid calls rates equal that differ by less

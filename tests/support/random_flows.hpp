@@ -18,7 +18,7 @@ struct FlowNetwork {
   std::vector<Route> routes;
 };
 
-// Of few resources, so that many are shared, with few capacities, so that some are used up at once.
+// Random flows over few resources, so that many are shared, with few capacities, so that some are used up at once.
 inline FlowNetwork random_network(Random& random) {
   FlowNetwork network;
   for (uint64_t i = between(random, 1, 8); i > 0; --i) {

@@ -55,7 +55,7 @@ inline std::vector<std::string> files_in(const std::string& directory) {
   return names;
 }
 
-// What lies in /dev/shm, less what UCX has there for a moment: tests that run beside this one use a network over it.
+// Lists /dev/shm, without what UCX has there for a moment: tests that run beside this one use a network over it.
 inline std::vector<std::string> shared_memory_files() {
   std::vector<std::string> names = files_in("/dev/shm");
   std::erase_if(names, [](const std::string& name) { return name.starts_with("ucx_shm_"); });

@@ -17,7 +17,7 @@ AlgorithmArguments trees_of(int ranks, Collective collective, int root = 0) {
   return arguments;
 }
 
-// To how many ranks each rank passes a half on its way down, in the queue that does so.
+// The number of ranks to which each rank passes a half on its way down, in the queue that does so.
 std::map<int, int> children_in(const Plan& plan, int queue) {
   std::map<int, int> children;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {

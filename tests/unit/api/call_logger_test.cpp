@@ -1,4 +1,4 @@
-// What the log says of machines and calls. That it says so once a call, and nothing unasked, tests/python checks.
+// Tests what the log says of machines and calls. tests/python checks that it says so once a call, and nothing unasked.
 #include "api/call_logger.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What `plait plan` shows of machines: the table, what is marked in it, and what was left out.
+// Tests what `plait plan` shows of machines: the table, what is marked in it, and what was left out.
 #include "api/machine_plan.hpp"
 
 #include <gtest/gtest.h>

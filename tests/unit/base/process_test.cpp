@@ -1,4 +1,4 @@
-// What tells processes apart.
+// Tests what tells processes apart.
 #include "base/process.hpp"
 
 #include <gtest/gtest.h>

@@ -114,7 +114,7 @@ TEST(Combining, NanWins) {
   }
 }
 
-// So that plans may combine contributions in any order.
+// Plans may combine contributions in any order because of this.
 TEST(Combining, OrderMakesNoDifferenceToIntegers) {
   std::mt19937_64 random(1);
   for (int row = 0; row < kReduceOpCount; ++row) {

@@ -1,4 +1,4 @@
-// What the model says of plans that are not proved.
+// Tests what the model says of plans that are not proved.
 #include "model/plan_cost.hpp"
 
 #include <gtest/gtest.h>

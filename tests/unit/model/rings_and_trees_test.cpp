@@ -1,4 +1,4 @@
-// What papers say of rings and trees on their machines, and what the algorithms find there.
+// Compares what papers say of rings and trees on their machines with what the algorithms find there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct OnGpus {
   LinkLoad load(std::string_view algorithm) const {
     return link_load(verify(make_plan(algorithm, arguments)), topology, placement);
   }
-  // Of links between GPUs, what each carries, in each direction that carries any.
+  // The load of each link between GPUs, in each direction that carries any.
   std::vector<double> loads(const LinkLoad& load) const {
     std::vector<double> all;
     for (size_t i = 0; i < topology.links.size(); ++i) {

@@ -67,7 +67,7 @@ TEST(Clock, KnowsWhatItHeard) {
   EXPECT_EQ(store.held_bytes(), 0u);
 }
 
-// What two clocks knew of a third is compared anew where one of them has heard more of it.
+// Clocks compare anew what they know of a third one, if one of them has heard more of it since.
 TEST(Clock, LearnsWhatTheOtherHeardSince) {
   constexpr int kRanks = 128, kFar = 2 * kRanks;  // queues of the first ranks have a page without the last two queues
   ClockStore store(kRanks, kRanks + 2);

@@ -1,4 +1,4 @@
-// What fails on one rank fails on all, with the reason of the lowest rank that failed.
+// Tests that a failure of one rank is one of all ranks, with the reason of the lowest rank that failed.
 #include "runtime/collective_step.hpp"
 
 #include <gtest/gtest.h>

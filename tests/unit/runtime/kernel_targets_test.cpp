@@ -1,4 +1,4 @@
-// Which GPUs a library serves, by the names that CMake has for what it was compiled for.
+// Tests which GPUs a library serves, by the names that CMake has for what it was compiled for.
 #include "runtime/kernel_targets.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What can be chosen, and what is left out.
+// Tests which candidates can be chosen, and which are left out.
 #include "tuner/candidates.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the tuner makes of plans that callers give.
+// Tests what the tuner makes of plans that callers give.
 #include <gtest/gtest.h>
 
 #include <memory>

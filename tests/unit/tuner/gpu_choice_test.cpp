@@ -1,4 +1,4 @@
-// What calls on GPUs get: every choice must make a plan that verifies and a launch that the runtime takes.
+// Tests the choices for calls on GPUs: each must make a plan that verifies and a launch that the runtime takes.
 #include "support/gpu_choice.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the tuner makes of rows that `plait tune` measured.
+// Tests what the tuner makes of rows that `plait tune` measured.
 #include <gtest/gtest.h>
 
 #include <memory>
