@@ -134,6 +134,11 @@ std::optional<Allocation> allocation_of(const void* address) {
 
 OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream"); }
 
+OwnStream::OwnStream(int device) {
+  const DeviceGuard guard(device);
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+}
+
 OwnStream::~OwnStream() {
   finish();
   cudaStreamDestroy(stream_);
