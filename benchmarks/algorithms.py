@@ -7,8 +7,8 @@
 
 Without --algorithms these are all that serve the collective, with the arguments that they take by themselves, and the
 choice of Plait. Groups and nodes are those of PLAIT_TOPOLOGY where it is set, so that two pairs of GPUs may be taken
-for two groups; predictions are for the same plans on --machine (default: this one). An algorithm that cannot run here is listed with
-what it said. What is not an option of this script goes to `plait bench`.
+for two groups; predictions are for the same plans on --machine (default: this one). An algorithm that cannot run here
+is listed with what it said. What is not an option of this script goes to `plait bench`.
 
 exit status: 0; 1 when an algorithm gave a wrong result, or none could run
 """

@@ -211,7 +211,8 @@ MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, s
 }
 
 // One rank a GPU, on the nodes that the plan has. Throws if these are others.
-RankMachine place_for(const Topology& topology, const Plan& plan, const std::string& profile, const Settings& settings) {
+RankMachine place_for(const Topology& topology, const Plan& plan, const std::string& profile,
+                      const Settings& settings) {
   RankMachine machine = place_on(topology, plan.rank_count(), settings);
   if (!profile.empty()) machine.profile = &profile_named(profile);
   std::vector<int> node_of = machine.base.node_of;
@@ -223,10 +224,10 @@ RankMachine place_for(const Topology& topology, const Plan& plan, const std::str
 
 MachineChoice choice_of(std::shared_ptr<const VerifiedPlan> plan, RankMachine machine, const Settings& settings) {
   const bool has_gpus = machine.gpus.has_value();
-  MachineChoice chosen{std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus,
-                                               &kSimulatedLaunches),
-                       {},
-                       true};
+  MachineChoice chosen{
+      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus, &kSimulatedLaunches),
+      {},
+      true};
   PlanChoice& choice = chosen.choice.plan;
   choice.algorithm = plan->plan().algorithm;
   choice.arguments.access = plan->plan().access;

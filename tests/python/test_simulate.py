@@ -107,7 +107,9 @@ def test_a_plan_in_a_file_takes_what_its_algorithm_takes(tmp_path):
 
 def test_groups_of_one_machine_on_the_links_of_another(tmp_path):
     pairs = made_plan(tmp_path, "all_reduce", "--machine", "nvlink-pairs", "--algorithm", "three_stage")
-    switch, bridges = (figures("--plan", pairs, "--machine", it, "--bytes", "64M") for it in ("hgx-h200-4", "nvlink-pairs"))
+    switch, bridges = (
+        figures("--plan", pairs, "--machine", it, "--bytes", "64M") for it in ("hgx-h200-4", "nvlink-pairs")
+    )
     assert switch["algorithm"] == bridges["algorithm"] == "three_stage"
     assert switch["seconds"] < bridges["seconds"] / 2
     assert switch["launch"] != "" and bridges["launch"] == ""

@@ -77,7 +77,9 @@ def _complete(options: argparse.Namespace) -> None:
     options.given = None if options.plan is None else plans.load(options.plan)
     if options.given is None:
         if options.collective is None:
-            raise usage.UsageError(f"simulate: which collective? One of {', '.join(COLLECTIVES)}, or that of --plan FILE")
+            raise usage.UsageError(
+                f"simulate: which collective? One of {', '.join(COLLECTIVES)}, or that of --plan FILE"
+            )
         return
     plan, file = options.given, usage.file_text(options.plan)
     others = [f"--{name}" for name, default in _OF_MADE_PLANS.items() if getattr(options, name) != default]
