@@ -12,28 +12,11 @@
 
 #include "base/memory_file.hpp"
 #include "runtime/bootstrap.hpp"
-#include "runtime/host/reduce.hpp"
 #include "runtime/reduce_device.hpp"
 #include "support/fake_staging.hpp"
+#include "support/reduce_request.hpp"
 
 namespace plait::test {
-
-// Performs a request as the kernel does.
-inline void perform(const WorkRequest& request) {
-  std::vector<void*> places(request.places, request.places + request.destinations + request.sources);
-  std::vector<uint8_t> wide;
-  for (int s = 0; s < request.sources; ++s) wide.push_back(request.wide_sources >> s & 1);
-  ReduceArguments arguments;
-  arguments.destinations = places.data();
-  arguments.destination_count = request.destinations;
-  arguments.sources = places.data() + request.destinations;
-  arguments.source_count = request.sources;
-  arguments.source_is_wide = wide.data();
-  arguments.result_is_wide = request.result_is_wide != 0;
-  arguments.elements = request.elements;
-  arguments.divisor = request.divisor;
-  find_reduce(request.type, request.op)(arguments);
-}
 
 class FakeReduces final : public ReduceDevice {
  public:
@@ -68,7 +51,7 @@ class FakeReduces final : public ReduceDevice {
     ++actions[static_cast<size_t>(request.action)];
     kernel_.add([this, request, number] {
       if (has_given_up_) return;
-      perform(request);
+      reduce_request(request);
       done_.store(number, std::memory_order_release);
     });
     return number;

@@ -87,8 +87,11 @@ CudaReduces::Impl::Impl(PeerMemory its_memory, std::vector<int> its_ranks, Optio
          " CTAs of the kernel that CPU-driven calls need, not for ", options.ctas, "; see PLAIT_PERSISTENT_CTAS");
   }
   const auto ctas = static_cast<uint32_t>(options.ctas);
-  if (options.queues == CpuDriven::kOneQueue) return add_queue(0, ctas);
-  for (uint32_t share = 0; share < ctas; ++share) add_queue(share, 1);
+  if (options.queues == CpuDriven::kOneQueue) {
+    add_queue(0, ctas);
+  } else {
+    for (uint32_t share = 0; share < ctas; ++share) add_queue(share, 1);
+  }
 }
 
 CudaReduces::Impl::~Impl() {
