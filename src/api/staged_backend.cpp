@@ -74,11 +74,7 @@ void StagedBackend::run(const Call& call, const void* input, void* output, const
   throw_if_failed();
   if (!is_driven(call)) return DeviceBackend::run(call, input, output, scalar);
   try {
-    if (scalar != nullptr) {
-      fail(ErrorCode::kInvalidArgument, "the CPU drives ", to_text(call),
-           ", and takes no scalars then; make the call on a stream, or without PLAIT_CPU_DRIVEN");
-    }
-    run_driven(call, input, output);
+    run_driven(call, input, output, scalar);
   } catch (...) {  // others wait for this rank
     end_with(std::current_exception());
     driven_->gpu->finish();
@@ -87,10 +83,12 @@ void StagedBackend::run(const Call& call, const void* input, void* output, const
   }
 }
 
-// After all earlier calls.
-void StagedBackend::run_driven(const Call& call, const void* input, void* output) {
+// After all earlier calls. The output of an all-reduce may hold the products.
+void StagedBackend::run_driven(const Call& call, const void* input, void* output, const Scalar* scalar) {
   finish();
   state_->announce(call);
+  if (scalar != nullptr) driven_->gpu->multiply(*scalar, input, output, call.count);
+  if (scalar != nullptr) input = output;
   try {
     driven_->lane.run(call, input, output, *driven_->gpu);
   } catch (const Error& error) {  // it says all

@@ -89,7 +89,7 @@ class StagedBackend final : public DeviceBackend {
   void pass_failure_to(Communicator& lane);
   bool is_driven(const Call& call);
   bool can_drive(const Call& call) const;
-  void run_driven(const Call& call, const void* input, void* output);
+  void run_driven(const Call& call, const void* input, void* output, const Scalar* scalar);
   void drain();
   const Ready& ready_for(const Call& call);
   CallChunks chunks_of(const Call& call) const;

@@ -24,6 +24,7 @@ bool can_be_driven(const Operation& operation) {
 }  // namespace
 
 bool can_be_driven(const Plan& plan) {
+  if (!plan.in_place) return false;
   for (const RankPlan& rank : plan.ranks) {
     for (const Queue& queue : rank.queues) {
       if (!std::ranges::all_of(queue.operations, [](const Operation& it) { return can_be_driven(it); })) return false;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/premul_scalar.hpp"
 #include "runtime/work_request.hpp"
 
 namespace plait {
@@ -29,6 +30,10 @@ class ReduceDevice {
   virtual uint64_t post(const WorkRequest& request) = 0;
   // Whether all requests up to this one are done. What they stored is visible afterwards.
   virtual bool is_done(uint64_t number) = 0;
+
+  // Multiplies so many elements of `input` by the scalar, into `output`, which is `input` or apart. Returns when that
+  // is done.
+  virtual void multiply(const Scalar& scalar, const void* input, void* output, size_t elements) = 0;
 
   // Waits until the GPU has left all buffers, whether the requests are done or not.
   virtual void finish() = 0;

@@ -58,7 +58,8 @@ struct RankBuffers {
 // Uploads an input, lets `run` make the call, and checks the output. `offset`: elements by which buffers miss their
 // alignment.
 void call_and_check(const Call& call, int ranks, int rank, int variant, bool in_place, size_t offset,
-                    RankBuffers& buffers, const std::function<void(const void* input, void* output)>& run) {
+                    RankBuffers& buffers, const std::function<void(const void* input, void* output)>& run,
+                    bool multiplied = false) {
   const size_t bytes = call.count * size_of(call.type);
   std::byte* const input = buffers.input + offset * size_of(call.type);
   std::byte* const output = in_place ? input : buffers.output + offset * size_of(call.type);
@@ -67,7 +68,7 @@ void call_and_check(const Call& call, int ranks, int rank, int variant, bool in_
   check_cuda(cudaStreamSynchronize(nullptr), "the end of the upload");
   run(input, output);
   check_cuda(cudaMemcpy(buffers.host.data(), output, bytes, cudaMemcpyDeviceToHost), "download");
-  const size_t wrong = count_wrong(call, ranks, rank, variant, buffers.host.data());
+  const size_t wrong = count_wrong(call, ranks, rank, variant, buffers.host.data(), multiplied);
   require(wrong == 0, wrong, " elements are wrong: ", to_text(call), in_place ? ", in place" : "");
 }
 
@@ -120,9 +121,12 @@ void expect_well(const std::vector<int>& hosts, const Settings& settings, const 
 }
 
 void block_and_check(Communicator& comm, RankBuffers& buffers, const Call& call, int variant, bool in_place = false,
-                     size_t offset = 0) {
-  call_and_check(call, comm.size(), comm.rank(), variant, in_place, offset, buffers,
-                 [&](const void* input, void* output) { comm.enqueue(call, input, output, kBlockingStream); });
+                     size_t offset = 0, bool multiplied = false) {
+  const Scalar factor = exact_scalar(call.type, comm.rank());
+  const auto run = [&](const void* input, void* output) {
+    comm.enqueue(call, input, output, kBlockingStream, multiplied ? &factor : nullptr);
+  };
+  call_and_check(call, comm.size(), comm.rank(), variant, in_place, offset, buffers, run, multiplied);
 }
 
 TEST_F(CpuDrivenOverHosts, TwoGroupsPassChunksRound) {
@@ -152,7 +156,8 @@ TEST_F(CpuDrivenOverHosts, RandomCalls) {
       for (int i = 0; i < 20; ++i) {
         const Call call = random_all_reduce(common, ranks);
         const bool in_place = one_in(common, 3);
-        block_and_check(comm, buffers, call, i, in_place, between(common, 0, 3));
+        const bool multiplied = call.op == ReduceOp::kSum && one_in(common, 3);
+        block_and_check(comm, buffers, call, i, in_place, between(common, 0, 3), multiplied);
         if (one_in(common, 4)) {  // a staged call in between
           call_and_check(call, ranks, comm.rank(), i, in_place, 0, buffers, [&](const void* input, void* output) {
             comm.enqueue(call, input, output, nullptr);

@@ -41,14 +41,16 @@ Call sum_of(size_t count) { return {Collective::kAllReduce, DataType::kInt32, Re
 
 int posted(WorkAction action) { return FakeReduces::actions[static_cast<size_t>(action)]; }
 
-void block_and_check(Communicator& communicator, const Call& call, int variant = 0, const BufferLayout& layout = {}) {
+void block_and_check(Communicator& communicator, const Call& call, int variant = 0, const BufferLayout& layout = {},
+                     bool multiplied = false) {
   const int ranks = communicator.size(), rank = communicator.rank();
   CallBuffers buffers(call, ranks, rank, layout);
   if (call.count > 0) fill_input(call, ranks, rank, variant, buffers.input());
   buffers.remember();
-  communicator.enqueue(call, buffers.input(), buffers.output(), kBlockingStream);
+  const Scalar factor = exact_scalar(call.type, rank);
+  communicator.enqueue(call, buffers.input(), buffers.output(), kBlockingStream, multiplied ? &factor : nullptr);
   buffers.require_untouched_surroundings();
-  require(count_wrong(call, ranks, rank, variant, buffers.output()) == 0,
+  require(count_wrong(call, ranks, rank, variant, buffers.output(), multiplied) == 0,
           "a call that succeeded gave a wrong result: ", to_text(call));
 }
 
@@ -80,21 +82,23 @@ TEST_F(CpuDrivenRing, RandomCalls) {
     Settings settings = driven_settings(join("all_reduce:nvgroup_ring(parts=", 1 << random() % 3, ")"));
     settings.timeout_seconds = 30;
     settings.scratch_bytes = size_t{128} << 10 << random() % 4;
-    expect_all_well(run_processes(
-        ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
-          Random common(seed);
-          uint64_t driven = 0;
-          for (int i = 0; i < 30; ++i) {
-            Call call = random_call(common, ranks);
-            call.collective = Collective::kAllReduce;
-            call.count = 1 + (common() % 3 == 0 ? common() % 4 : common() % 20'000);
-            const bool in_place = one_in(common, 3);
-            const size_t element = size_of(call.type);
-            block_and_check(communicator, call, i, {in_place, common() % 3 * element, common() % 3 * element, false});
-            require(communicator.served_calls() == ++driven, "a call was not driven");
-            if (one_in(common, 5)) call_and_check(communicator, sum_of(77), i);
-          }
-        })));
+    expect_all_well(run_processes(ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+                                    Random common(seed);
+                                    uint64_t driven = 0;
+                                    for (int i = 0; i < 30; ++i) {
+                                      Call call = random_call(common, ranks);
+                                      call.collective = Collective::kAllReduce;
+                                      call.count = 1 + (common() % 3 == 0 ? common() % 4 : common() % 20'000);
+                                      const bool in_place = one_in(common, 3);
+                                      const bool multiplied = call.op == ReduceOp::kSum && one_in(common, 2);
+                                      const size_t element = size_of(call.type);
+                                      block_and_check(communicator, call, i,
+                                                      {in_place, common() % 3 * element, common() % 3 * element, false},
+                                                      multiplied);
+                                      require(communicator.served_calls() == ++driven, "a call was not driven");
+                                      if (one_in(common, 5)) call_and_check(communicator, sum_of(77), i);
+                                    }
+                                  })));
     if (HasFailure()) return;
   }
 }

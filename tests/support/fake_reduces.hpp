@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "base/memory_file.hpp"
 #include "runtime/bootstrap.hpp"
+#include "runtime/host/scale.hpp"
 #include "runtime/reduce_device.hpp"
 #include "support/fake_staging.hpp"
 #include "support/reduce_request.hpp"
@@ -61,6 +63,12 @@ class FakeReduces final : public ReduceDevice {
       fail(ErrorCode::kSystem, "CUDA says that a kernel failed");
     }
     return done_.load(std::memory_order_acquire) >= number;
+  }
+  void multiply(const Scalar& scalar, const void* input, void* output, size_t elements) override {
+    Scalar on_host = scalar;
+    if (scalar.on_device != nullptr) std::memcpy(on_host.value.data(), scalar.on_device, size_of(scalar.type));
+    on_host.on_device = nullptr;
+    scale(input, output, elements, on_host);
   }
   void finish() override { kernel_.finish(); }
   void give_up() noexcept override { has_given_up_ = true; }

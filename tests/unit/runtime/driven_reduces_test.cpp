@@ -24,6 +24,7 @@ class FakeDevice final : public ReduceDevice {
     return posted.size();
   }
   bool is_done(uint64_t number) override { return number <= done; }
+  void multiply(const Scalar&, const void*, void*, size_t) override {}
   void finish() override {}
   void give_up() noexcept override {}
   int ordinal() const override { return 0; }

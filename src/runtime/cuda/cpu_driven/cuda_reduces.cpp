@@ -14,6 +14,7 @@
 #include "runtime/cuda/driver/pdl.hpp"
 #include "runtime/cuda/driver/served_gpu.hpp"
 #include "runtime/cuda/kernels/prepared_launch.hpp"
+#include "runtime/cuda/kernels/scale.hpp"
 
 namespace plait {
 namespace {
@@ -81,6 +82,7 @@ struct CudaReduces::Impl {
 CudaReduces::Impl::Impl(PeerMemory its_memory, std::vector<int> its_ranks, Options its_options)
     : memory(std::move(its_memory)), ranks(std::move(its_ranks)), options(its_options) {
   load_kernel(work_kernel());
+  for (int type = 0; type < kDataTypeCount; ++type) load_kernel(scale_kernel(static_cast<DataType>(type)));
   const int most = PreparedLaunch::resident_ctas(work_kernel(), kMostThreads);
   if (options.ctas < 1 || options.ctas > most) {
     fail(ErrorCode::kResources, "device ", memory.device(), " has room for ", most,
@@ -184,6 +186,15 @@ bool CudaReduces::is_done(uint64_t number) {
   if (impl_->queues.is_done(number)) return true;
   if (++impl_->polls % kPollsBetweenLooks == 0) impl_->check();
   return false;
+}
+
+void CudaReduces::multiply(const Scalar& scalar, const void* input, void* output, size_t elements) {
+  const RelaxedCapture relaxed;
+  const DeviceGuard guard(impl_->memory.device());
+  const OwnStream& stream = impl_->served.front()->stream;
+  impl_->queues.let_leave();  // the product comes after the kernel of that stream
+  launch_scale(scalar, input, output, elements, impl_->memory.sm_count(), stream.get());
+  check_cuda(stream.finish(), "multiplying the input of a CPU-driven call");
 }
 
 void CudaReduces::finish() {

@@ -2,7 +2,7 @@
 //
 // Every thread loads an element from all sources, on this GPU, on others and in host memory, combines them in their
 // order, and stores the result to all destinations. Where all places are aligned it does so with 16 bytes at a time
-// (NVG-44); else, and where partial results are wider than their type, with one element.
+// (NVG-44), or where partial results are wider than their type with four elements; else with one.
 #pragma once
 
 #include "runtime/cuda/device/combine_vectors.cuh"
@@ -28,10 +28,12 @@ class Work {
     const uint64_t vectors = request_.elements / Vector::kCount;
     const WorkShare own = share_of(vectors, share, shares);
     const uint64_t first = own.first * Vector::kCount, last = own.last * Vector::kCount;
-    if (has_one_width() && is_aligned()) {
-      perform_vectors(static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.last));
-    } else {
+    if (!is_aligned()) {
       perform_elements(first, last);
+    } else if (has_one_width()) {
+      perform_vectors(static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.last));
+    } else if constexpr (accumulates_in_float32(type)) {
+      perform_pieces(first / Piece::kCount, last / Piece::kCount);
     }
     if (share == shares - 1) perform_elements(last, request_.elements);
   }
@@ -41,6 +43,11 @@ class Work {
   using Storage = typename Vector::Storage;
   using Accumulator = typename Vector::Accumulator;
   static constexpr int kCopies = 4, kVectors = 2;  // a thread's vectors under way at once
+  // Four elements of a narrow type; their accumulators fill a vector.
+  using Piece = Pack<type, std::conditional_t<sizeof(Storage) == 1, uint32_t, uint64_t>>;
+  struct alignas(sizeof(uint4)) WidePiece {
+    Accumulator elements[Piece::kCount];
+  };
 
   __device__ bool has_one_width() const { return request_.wide_sources == 0 && request_.result_is_wide == 0; }
   __device__ bool is_copy() const {
@@ -90,6 +97,37 @@ class Work {
   template <int count>
   __device__ void store_to_all(uint32_t first, uint32_t last, const Vector (&values)[count]) const {
     for (int d = 0; d < request_.destinations; ++d) store_vectors<true>(place(d), first, blockDim.x, last, values);
+  }
+
+  __device__ void perform_pieces(uint64_t first, uint64_t last) const {
+#pragma unroll 1
+    for (uint64_t i = first + threadIdx.x; i < last; i += blockDim.x) {
+      WidePiece result;
+      load_piece(0, i, result);
+      for (int s = 1; s < request_.sources; ++s) {
+        WidePiece next;
+        load_piece(s, i, next);
+        combine(request_.op, result.elements, next.elements);
+      }
+      divide(result.elements, request_.divisor);
+      for (int d = 0; d < request_.destinations; ++d) store_piece(d, i, result);
+    }
+  }
+  __device__ void load_piece(int s, uint64_t i, WidePiece& to) const {
+    if (request_.wide_sources >> s & 1) {
+      reinterpret_cast<uint4&>(to) = reinterpret_cast<const uint4*>(source(s))[i];
+    } else {
+      Piece(reinterpret_cast<const decltype(Piece::bits)*>(source(s))[i]).widen(to.elements);
+    }
+  }
+  __device__ void store_piece(int d, uint64_t i, const WidePiece& from) const {
+    if (request_.result_is_wide != 0) {
+      reinterpret_cast<uint4*>(place(d))[i] = reinterpret_cast<const uint4&>(from);
+    } else {
+      Piece narrowed;
+      narrowed.narrow(from.elements);
+      reinterpret_cast<decltype(Piece::bits)*>(place(d))[i] = narrowed.bits;
+    }
   }
 
   __device__ void perform_elements(uint64_t first, uint64_t last) const {
