@@ -37,6 +37,7 @@ ORDER = (
     "runtime/cuda/p2p",
     "runtime/cuda/zero_copy",
     "runtime/cuda/persistent",
+    "runtime/cuda/cpu_driven",
     "runtime/cuda/rank",
     "api",
     "bench",

@@ -30,6 +30,7 @@ void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (device) device->give(plan);
   if (!tuner.give(std::move(plan))) return;
   bound.clear();
+  driven_bound.clear();
   by_counts.forget();
   on_this_node.clear();
 }
@@ -50,6 +51,16 @@ const VerifiedPlan& Communicator::Impl::performed(const VerifiedPlan& plan) {
 const BoundPlan& Communicator::Impl::bound_for(const Call& call) {
   return bound.get(call,
                    [&] { return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, limits); });
+}
+
+// Signals carry no data there, since the CPU does not see it.
+const BoundPlan& Communicator::Impl::driven_bound_for(const Call& call) {
+  return driven_bound.get(call, [&] {
+    BindLimits driven = limits;
+    driven.host_apart = true;
+    driven.signal_payload = 0;
+    return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, driven);
+  });
 }
 
 const BoundPlan& Communicator::Impl::bound_for(const CallByCounts& it) {
@@ -124,6 +135,27 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   const size_t bytes = message_bytes(call, impl.size);
   impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
   impl.products.release();
+}
+
+void Communicator::run(const Call& call, const void* input, void* output, ReduceDevice& device) {
+  Impl& impl = held(impl_);
+  impl.check(call, input, output);
+  impl.host.run(impl.driven_bound_for(call), call, input, output, device);
+}
+
+bool Communicator::has_room_to_drive(const Call& call) {
+  try {
+    held(impl_).driven_bound_for(call);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResources) throw;
+    return false;
+  }
+}
+
+std::shared_ptr<std::byte> Communicator::shared_memory() const {
+  const std::shared_ptr<Segment>& segment = held(impl_).shared;
+  return {segment, segment->memory().data()};
 }
 
 void Communicator::run_by_counts(const CallByCounts& it, const void* input, void* output, const Scalar* scalar) {

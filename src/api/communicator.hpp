@@ -25,6 +25,7 @@
 namespace plait {
 
 class Hosts;
+class ReduceDevice;
 class Tuner;
 
 // The `device` of a rank whose buffers are in host memory only.
@@ -111,6 +112,12 @@ class Communicator {
   // Every rank has its own; none counts as 1. The input is written in place only. Products that cannot lie in the
   // output need memory: if there is none, the call throws kResources before anything happened on this rank.
   void run(const Call& call, const void* input, void* output, const Scalar* scalar = nullptr);
+  // The same with buffers of a GPU, which performs the reduces of the call's plan while this thread does all else
+  // (HostRank::run). The device has mapped shared_memory(). When this throws, requests may still be under way.
+  void run(const Call& call, const void* input, void* output, ReduceDevice& device);
+  // Whether the call's plan fits into scratch so.
+  bool has_room_to_drive(const Call& call);
+  std::shared_ptr<std::byte> shared_memory() const;  // shared_bytes() that the ranks of this host share
   // Runs any by counts: call_by_counts() makes the call and the blocks.
   void run_by_counts(const CallByCounts& call, const void* input, void* output, const Scalar* scalar = nullptr);
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/agreed_topology.hpp"
@@ -17,6 +18,7 @@
 #include "runtime/host/host_rank.hpp"
 #include "runtime/host/scale.hpp"
 #include "runtime/hosts.hpp"
+#include "runtime/reduce_device.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait {
@@ -31,14 +33,16 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  // Calls on the GPU go through host memory, and are performed by `lanes`.
-  void stage_on(int ordinal, std::vector<Communicator> lanes);
+  // Calls on the GPU go through host memory, and are performed by `lanes`. `driven`: a lane for calls that `reduces`
+  // performs; none if there is no such GPU.
+  void stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven);
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   const BoundPlan& bound_for(const CallByCounts& call);
+  const BoundPlan& driven_bound_for(const Call& call);
   void check(const Call& call, const void* input, const void* output) const;
   void log_host_call(const Call& call, const void* input, const void* output);
   void log_device_call(const Call& call, const void* input, const void* output);
@@ -56,11 +60,12 @@ struct Communicator::Impl {
   HostRank host;
   Products products;
   std::unique_ptr<DeviceCalls> staged_calls;  // until there are lanes
+  std::unique_ptr<ReduceDevice> reduces;      // until there are lanes
   std::unique_ptr<DeviceBackend> device;      // none where buffers are in host memory only
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
-  CallCache<BoundPlan> bound;
+  CallCache<BoundPlan> bound, driven_bound;
   CallsByCounts by_counts;
   CallLogger host_log, device_log;
 };

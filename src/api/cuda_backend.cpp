@@ -14,6 +14,7 @@
 #include "api/long_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "runtime/cuda/cpu_driven/cuda_reduces.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/lowering/launch_limits.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
@@ -351,6 +352,14 @@ void DeviceBackend::check_device(int device) { CudaRank::check_device(device); }
 
 std::unique_ptr<StagingDevice> DeviceBackend::staging_device(int device, size_t bytes) {
   return std::make_unique<CudaStaging>(device, bytes);
+}
+
+std::unique_ptr<ReduceDevice> DeviceBackend::reduce_device(Bootstrap& on_host, std::vector<int> ranks, int device,
+                                                           const Settings& settings) {
+  const CudaReduces::Options options{settings.cpu_driven, persistent_ctas_of(settings),
+                                     std::chrono::microseconds(settings.persistent_idle_us), settings.scratch_bytes};
+  PeerMemory memory = PeerMemory::create(on_host, device, CudaReduces::peer_bytes(options), settings.peer_memory);
+  return std::make_unique<CudaReduces>(std::move(memory), std::move(ranks), options);
 }
 
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap& bootstrap, int device, const Settings& settings,

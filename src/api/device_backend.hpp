@@ -15,6 +15,7 @@
 #include "runtime/host/device_calls.hpp"
 #include "runtime/peer_message.hpp"
 #include "runtime/premul_scalar.hpp"
+#include "runtime/reduce_device.hpp"
 #include "runtime/staging_device.hpp"
 #include "tuner/tuner.hpp"
 
@@ -36,6 +37,12 @@ class DeviceBackend {
   // The device for calls over several hosts, with so many bytes of pinned host memory. Throws as check_device() does,
   // and kResources where there is not so much memory.
   static std::unique_ptr<StagingDevice> staging_device(int device, size_t bytes);
+
+  // The device for calls over several hosts that the CPU drives. Collective over the ranks of `on_host`, which are
+  // those of this host; `ranks`: their numbers in the communicator. If it fails on one rank, it throws on all of the
+  // host or on that one.
+  static std::unique_ptr<ReduceDevice> reduce_device(Bootstrap& on_host, std::vector<int> ranks, int device,
+                                                     const Settings& settings);
 
   virtual ~DeviceBackend() = default;
   // `scalar`: this rank's input is multiplied by it before the sum; may be null. If they return false, the call needs

@@ -36,6 +36,8 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.staging_lanes = settings.staging_lanes;
   own.max_sms = settings.max_sms;
   own.persistent_ctas = settings.persistent_ctas;
+  own.cpu_driven = static_cast<int32_t>(settings.cpu_driven);
+  own.cpu_reduce_bytes = settings.cpu_reduce_bytes;
   own.cores = own_cores();
   own.machine = std::hash<std::string>{}(own_boot_id());
   if (!settings.profile.empty()) own.profile = std::hash<std::string>{}(given_profile_text(settings));
@@ -64,6 +66,9 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("PLAIT_LAUNCH", std::string(all[rank].launch), std::string(all[0].launch));
     check("PLAIT_MAX_SMS", all[rank].max_sms, all[0].max_sms);
     check("PLAIT_PERSISTENT_CTAS", all[rank].persistent_ctas, all[0].persistent_ctas);
+    check("PLAIT_CPU_DRIVEN", name(static_cast<CpuDriven>(all[rank].cpu_driven)),
+          name(static_cast<CpuDriven>(all[0].cpu_driven)));
+    check("PLAIT_CPU_REDUCE_BYTES", all[rank].cpu_reduce_bytes, all[0].cpu_reduce_bytes);
     if (all[rank].has_device == all[0].has_device) continue;
     fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
          all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");

@@ -25,6 +25,8 @@ struct Handshake {
   uint64_t profile = 0;  // hash of the text of the one that is given; 0: none
   int32_t max_sms = 0;
   int32_t persistent_ctas = 0;
+  int32_t cpu_driven = 0;
+  int32_t cpu_reduce_bytes = 0;
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's

@@ -13,22 +13,23 @@
 namespace plait {
 namespace {
 
-bool has_core_for_each(const Communicator& of) {
+bool has_core_for_each(const Communicator& of, int lanes_of_rank) {
   const cpu_set_t cores = own_cores();
   const auto ranks = static_cast<int>(of.hosts().ranks_of(of.hosts().node_of(of.rank())).size());
-  return ranks * of.settings().staging_lanes <= CPU_COUNT(&cores);
+  return ranks * lanes_of_rank <= CPU_COUNT(&cores);
 }
 
 }  // namespace
 
-std::vector<Communicator> make_lanes(Communicator& of) {
+std::vector<Communicator> make_lanes(Communicator& of, int count) {
   SplitRequest everybody{.color = 0, .key = of.rank(), .settings = of.settings()};
   Settings& settings = everybody.settings;
   settings.log_level = std::min(LogLevel::kWarn, settings.log_level);
   // A thread that spins would keep others from its core.
-  if (settings.wait_policy == WaitPolicy::kAuto && !has_core_for_each(of)) settings.wait_policy = WaitPolicy::kYield;
+  if (settings.wait_policy == WaitPolicy::kAuto && !has_core_for_each(of, count))
+    settings.wait_policy = WaitPolicy::kYield;
   std::vector<Communicator> lanes;
-  for (int lane = 0; lane < settings.staging_lanes; ++lane) lanes.push_back(std::move(*split(of, everybody)));
+  for (int lane = 0; lane < count; ++lane) lanes.push_back(std::move(*split(of, everybody)));
   return lanes;
 }
 

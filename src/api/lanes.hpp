@@ -8,9 +8,9 @@
 
 namespace plait {
 
-// Makes as many lanes as the settings say, with the ranks of `of`, without GPUs. Collective, before `of` has a GPU.
-// Throws as Communicator::create().
-std::vector<Communicator> make_lanes(Communicator& of);
+// Makes so many lanes, with the ranks of `of`, without GPUs. Collective, before `of` has a GPU. Throws as
+// Communicator::create().
+std::vector<Communicator> make_lanes(Communicator& of, int count);
 
 // Does a step on every rank; if it throws on one, this throws on all, with the rank that it failed on. Collective.
 void on_every_rank(Communicator& communicator, const std::function<void()>& step);

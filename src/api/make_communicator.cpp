@@ -113,14 +113,23 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     impl->device = DeviceBackend::create(bootstrap, device, settings, impl->shared, peers, topology);
     bootstrap.barrier();  // no call before every rank is ready for it
   }
+  if (device != kNoDevice && !hosts.are_one() && settings.cpu_driven != CpuDriven::kOff) {
+    StepResult made;
+    try_step(made, own_name,
+             [&] { impl->reduces = DeviceBackend::reduce_device(on_host, neighbours, device, settings); });
+    throw_first_failure(bootstrap.all_gather(made));
+  }
   impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
   return impl;
 }
 
-void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes) {
+void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven) {
   const StagingHost on_host{tuner, hosts, limits, {settings.wait_policy, is_crowded}};
-  device = std::make_unique<StagedBackend>(ordinal, std::move(lanes), on_host, settings, std::move(staged_calls), size);
+  auto staged =
+      std::make_unique<StagedBackend>(ordinal, std::move(lanes), on_host, settings, std::move(staged_calls), size);
+  if (driven) staged->drive(std::move(*driven), std::move(reduces), static_cast<size_t>(settings.cpu_reduce_bytes));
+  device = std::move(staged);
 }
 
 // Once a communicator.
@@ -196,8 +205,10 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 
 void Communicator::add_lanes(int device) {
   if (device == kNoDevice || hosts().are_one()) return;
-  std::vector<Communicator> lanes = make_lanes(*this);
-  on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes)); });
+  std::vector<Communicator> lanes = make_lanes(*this, settings().staging_lanes);
+  std::optional<Communicator> driven;
+  if (impl_->reduces) driven = std::move(make_lanes(*this, 1).front());
+  on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes), std::move(driven)); });
 }
 
 }  // namespace plait

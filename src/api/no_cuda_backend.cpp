@@ -18,6 +18,10 @@ void DeviceBackend::check_device(int) { refuse(); }
 
 std::unique_ptr<StagingDevice> DeviceBackend::staging_device(int, size_t) { refuse(); }
 
+std::unique_ptr<ReduceDevice> DeviceBackend::reduce_device(Bootstrap&, std::vector<int>, int, const Settings&) {
+  refuse();
+}
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Bootstrap&, int, const Settings&, std::shared_ptr<Segment>, Peers,
                                                      const AgreedTopology&) {
   refuse();

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "algorithms/steps/arguments.hpp"
 #include "api/call_checks.hpp"
 #include "api/choice_for.hpp"
 #include "api/chunk_choice.hpp"
@@ -12,6 +13,7 @@
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
+#include "runtime/driven_reduces.hpp"
 #include "runtime/message_layout.hpp"
 
 namespace plait {
@@ -36,12 +38,64 @@ StagedBackend::StagedBackend(int device, std::vector<Communicator> lanes, const 
 
 StagedBackend::~StagedBackend() = default;
 
-// The failure of the communicator is in the memory of its ranks, where a lane that waits for others does not look.
-void StagedBackend::open(Lane& lane) {
-  lane.communicator.set_interrupt_check([this, &lane] {
-    if (const auto failure = state_->failure()) lane.communicator.abort(*failure);
+// The failure of the communicator is in the memory of its ranks, where a lane that waits for others does not look. The
+// lane stays where it is.
+void StagedBackend::pass_failure_to(Communicator& lane) {
+  lane.set_interrupt_check([this, &lane] {
+    if (const auto failure = state_->failure()) lane.abort(*failure);
   });
+}
+
+void StagedBackend::open(Lane& lane) {
+  pass_failure_to(lane.communicator);
   lane.proxy = std::make_unique<Proxy>([this](std::exception_ptr error) { end_with(std::move(error)); });
+}
+
+void StagedBackend::drive(Communicator lane, std::unique_ptr<ReduceDevice> gpu, size_t cpu_reduce_bytes) {
+  driven_ = std::make_unique<Driven>(std::move(lane), std::move(gpu), cpu_reduce_bytes);
+  driven_->gpu->map_host(driven_->lane.shared_memory(), driven_->lane.shared_bytes());
+  pass_failure_to(driven_->lane);
+}
+
+bool StagedBackend::is_driven(const Call& call) {
+  if (!driven_ || call.collective != Collective::kAllReduce || call.count == 0) return false;
+  return driven_->can_drive.get(call, [&] { return can_drive(call); });
+}
+
+// All ranks say the same: what this looks at is equal on them.
+bool StagedBackend::can_drive(const Call& call) const {
+  const size_t groups = groups_or_nodes(host_.tuner.machine().base).size();
+  if (message_bytes(call, size_) <= driven_->cpu_reduce_bytes * groups) return false;
+  const std::shared_ptr<const VerifiedPlan> plan = host_.tuner.plan(choice_for(host_.tuner, call).plan);
+  return can_be_driven(plan->plan()) && driven_->lane.has_room_to_drive(call);
+}
+
+void StagedBackend::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
+  throw_if_failed();
+  if (!is_driven(call)) return DeviceBackend::run(call, input, output, scalar);
+  try {
+    run_driven(call, input, output, scalar);
+  } catch (...) {  // others wait for this rank
+    end_with(std::current_exception());
+    driven_->gpu->finish();
+    throw_if_failed();
+    throw;
+  }
+}
+
+// After all earlier calls. The output of an all-reduce may hold the products.
+void StagedBackend::run_driven(const Call& call, const void* input, void* output, const Scalar* scalar) {
+  finish();
+  state_->announce(call);
+  if (scalar != nullptr) driven_->gpu->multiply(*scalar, input, output, call.count);
+  if (scalar != nullptr) input = output;
+  try {
+    driven_->lane.run(call, input, output, *driven_->gpu);
+  } catch (const Error& error) {  // it says all
+    if (!state_->has_failed()) state_->abort(error.code(), error.what());
+    throw;
+  }
+  ++driven_->calls;
 }
 
 bool StagedBackend::start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) {
@@ -88,8 +142,10 @@ PlanLimits StagedBackend::plan_limits(const Settings& settings) const { return h
 
 void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
   ready_.clear();
+  if (driven_) driven_->can_drive.clear();
   drain();  // plans that lanes use may be forgotten
   for (Lane& lane : lanes_) lane.communicator.give(plan);
+  if (driven_) driven_->lane.give(plan);
 }
 
 const VerifiedPlan& StagedBackend::plan_for(const Call& call) { return *ready_for(call).plan; }
@@ -157,6 +213,12 @@ void StagedBackend::drain() {
 
 void StagedBackend::close() {
   for (Lane& lane : lanes_) lane.communicator.close();
+  if (driven_) driven_->lane.close();
+}
+
+void StagedBackend::stop_waiting() {
+  pipeline_.give_up();
+  if (driven_) driven_->gpu->give_up();
 }
 
 void StagedBackend::finish() {
@@ -187,7 +249,7 @@ void StagedBackend::end_with(std::exception_ptr error) noexcept {
   } catch (...) {
     abort(ErrorCode::kInternal, "for no reason that is known");
   }
-  pipeline_.give_up();
+  stop_waiting();
 }
 
 }  // namespace plait

@@ -18,6 +18,7 @@
 #include "runtime/host/device_calls.hpp"
 #include "runtime/host/proxy.hpp"
 #include "runtime/host/staging_pipeline.hpp"
+#include "runtime/reduce_device.hpp"
 #include "runtime/staging_device.hpp"
 
 namespace plait {
@@ -39,9 +40,14 @@ class StagedBackend final : public DeviceBackend {
   // Waits until all calls are over.
   ~StagedBackend() override;
 
+  // From now on the CPU drives the GPU in blocking calls whose plan allows that, but for those whose groups have chunks
+  // of at most `cpu_reduce_bytes` (NVG-63). `lane` is for these calls alone. Throws what ReduceDevice::map_host() does.
+  void drive(Communicator lane, std::unique_ptr<ReduceDevice> gpu, size_t cpu_reduce_bytes);
+
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override;
   bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override;
   bool advance() override;
+  void run(const Call& call, const void* input, void* output, const Scalar* scalar) override;
   void* stream_of_blocking_calls() override { return reinterpret_cast<void*>(uintptr_t{2}); }  // cudaStreamPerThread
   Tuner& tuner() override { return host_.tuner; }
   PlanLimits plan_limits(const Settings& settings) const override;
@@ -53,16 +59,25 @@ class StagedBackend final : public DeviceBackend {
   void close() override;
   void poll_reports() override;
   void throw_if_failed() const override;
-  void stop_waiting() override { pipeline_.give_up(); }
+  void stop_waiting() override;
   int device() const override { return device_->ordinal(); }
-  size_t device_bytes() const override { return 0; }
+  size_t device_bytes() const override { return driven_ ? driven_->gpu->device_bytes() : 0; }
   uint64_t zero_copy_calls() const override { return 0; }
+  uint64_t served_calls() const override { return driven_ ? driven_->calls : 0; }
   size_t mapped_buffers() const override { return 0; }
 
  private:
   struct Lane {
     Communicator communicator;
     std::unique_ptr<Proxy> proxy;
+  };
+  // For calls in which the CPU drives the GPU, on the thread that makes them.
+  struct Driven {
+    Communicator lane;
+    std::unique_ptr<ReduceDevice> gpu;
+    size_t cpu_reduce_bytes;
+    uint64_t calls = 0;
+    CallCache<bool> can_drive = {};
   };
   // A call with everything decided but the buffers.
   struct Ready {
@@ -71,6 +86,10 @@ class StagedBackend final : public DeviceBackend {
   };
 
   void open(Lane& lane);
+  void pass_failure_to(Communicator& lane);
+  bool is_driven(const Call& call);
+  bool can_drive(const Call& call) const;
+  void run_driven(const Call& call, const void* input, void* output, const Scalar* scalar);
   void drain();
   const Ready& ready_for(const Call& call);
   CallChunks chunks_of(const Call& call) const;
@@ -88,7 +107,8 @@ class StagedBackend final : public DeviceBackend {
   const std::unique_ptr<StagingDevice> device_;
   StagingPipeline pipeline_;
   CallCache<Ready> ready_;
-  std::vector<Lane> lanes_;  // last: their threads use the others
+  std::unique_ptr<Driven> driven_;  // null: no call is driven
+  std::vector<Lane> lanes_;         // last: their threads use the others
 };
 
 }  // namespace plait

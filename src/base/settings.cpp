@@ -28,6 +28,7 @@ struct WholeRange {
 };
 constexpr WholeRange kPersistentCtas{0, 64, "a whole number from 1 to 64, or 0 for no such kernel"};
 constexpr WholeRange kPersistentIdle{1, 1'000'000, "a whole number of microseconds from 1 to 1000000"};
+constexpr WholeRange kCpuReduce{0, 1 << 30, "a whole number of bytes from 0 to 1073741824"};
 constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
 
 // One variable: `read` stores a value and says whether it was good; `show` writes one as `read` would take it.
@@ -69,6 +70,15 @@ bool read_peer_memory(std::string_view text, Settings& settings) {
        {PeerMemoryKind::kAuto, PeerMemoryKind::kVmm, PeerMemoryKind::kIpc, PeerMemoryKind::kHost}) {
     if (text != name(candidate)) continue;
     settings.peer_memory = candidate;
+    return true;
+  }
+  return false;
+}
+
+bool read_cpu_driven(std::string_view text, Settings& settings) {
+  for (const auto candidate : {CpuDriven::kOff, CpuDriven::kOneQueue, CpuDriven::kQueuePerCta}) {
+    if (text != name(candidate)) continue;
+    settings.cpu_driven = candidate;
     return true;
   }
   return false;
@@ -229,6 +239,16 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return join(settings.persistent_idle_us); },
      "microseconds without a call after which that kernel leaves the GPU to others"},
+    {"PLAIT_CPU_DRIVEN", "off, one_queue or queue_per_cta", read_cpu_driven,
+     [](const Settings& settings) { return std::string(name(settings.cpu_driven)); },
+     "whether the CPU drives the GPUs of several hosts in blocking calls, through one work queue or one for each CTA; "
+     "the same on all ranks"},
+    {"PLAIT_CPU_REDUCE_BYTES", kCpuReduce.text,
+     [](std::string_view text, Settings& settings) {
+       return read_number_of<&Settings::cpu_reduce_bytes>(kCpuReduce, text, settings);
+     },
+     [](const Settings& settings) { return join(settings.cpu_reduce_bytes); },
+     "the longest chunk, a group's part of a message, that the CPU reduces itself then; the same on all ranks"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); },
      "what is written to stderr: with info also the machine that a communicator found, with debug every call and what "
@@ -311,6 +331,11 @@ const char* name(PeerMemoryKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+const char* name(CpuDriven queues) {
+  constexpr const char* kNames[] = {"off", "one_queue", "queue_per_cta"};
+  return kNames[static_cast<size_t>(queues)];
+}
+
 Settings Settings::from_environment(const Environment& environment) {
   Settings settings;
   for (const Setting& setting : kSettings) read_setting(setting, environment, settings);
@@ -353,6 +378,7 @@ void Settings::check() const {
   };
   check_range("persistent_ctas", persistent_ctas, kPersistentCtas);
   check_range("persistent_idle_us", persistent_idle_us, kPersistentIdle);
+  check_range("cpu_reduce_bytes", cpu_reduce_bytes, kCpuReduce);
   if (!is_max_sms(max_sms)) fail(ErrorCode::kInvalidArgument, "max_sms is ", max_sms, "; expected ", kMaxSms);
 }
 

@@ -40,6 +40,15 @@ enum class PeerMemoryKind {
   kHost,  // pinned host memory, for GPUs that cannot reach each other
 };
 
+// Who takes work requests where the CPU drives the GPUs of several hosts (NVG-38).
+enum class CpuDriven {
+  kOff,          // such calls are staged in host memory
+  kOneQueue,     // one CTA polls, and hands requests on to the others
+  kQueuePerCta,  // every CTA polls a queue of its own
+};
+
+const char* name(CpuDriven queues);  // "off", "one_queue", "queue_per_cta"
+
 const char* name(PeerMemoryKind kind);  // "auto", "vmm", "ipc", "host"
 
 // Whether Settings::max_sms may be that: fewer would not do even for what a rank copies to itself.
@@ -64,9 +73,11 @@ struct Settings {
   std::string launch;     // "LL:32x512" pins how GPUs are used; empty: the tuner chooses
   int max_sms = 0;        // SMs of a GPU that a call may keep busy; 0: as many as make it fast
   PeerMemoryKind peer_memory = PeerMemoryKind::kAuto;
-  bool pdl = true;               // whether kernels may be put on a GPU while those before them end
-  int persistent_ctas = 16;      // of the kernel that serves blocking calls; 0: these are launched
-  int persistent_idle_us = 200;  // microseconds without a call after which it leaves the GPU
+  bool pdl = true;                         // whether kernels may be put on a GPU while those before them end
+  int persistent_ctas = 16;                // of the kernel that serves blocking calls; 0: these are launched
+  int persistent_idle_us = 200;            // microseconds without a call after which it leaves the GPU
+  CpuDriven cpu_driven = CpuDriven::kOff;  // who takes work requests of blocking calls over several hosts
+  int cpu_reduce_bytes = 16 * 1024;        // chunks of at most so many bytes are staged even so: the CPU reduces them
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

@@ -431,9 +431,10 @@ BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, 
         return {kFirstScratchBase + static_cast<uint32_t>(plan_.rank_count()),
                 number * limits_.signal_stride + sizeof(uint64_t)};
       }
-      const int host_after = place.buffer == Buffer::kHost ? plan_.ranks[place.rank].scratch_slots : 0;
+      const bool is_in_host = place.buffer == Buffer::kHost, is_apart = is_in_host && limits_.host_apart;
+      const int host_after = is_in_host && !is_apart ? plan_.ranks[place.rank].scratch_slots : 0;
       const size_t slot = static_cast<size_t>(host_after + place.slot + chunks_before);
-      return {kFirstScratchBase + static_cast<uint32_t>(place.rank),
+      return {(is_apart ? first_host_base(plan_.rank_count()) : kFirstScratchBase) + static_cast<uint32_t>(place.rank),
               slot * layout.chunk_elements * slot_element_bytes_};
     }
   }

@@ -16,10 +16,12 @@
 namespace plait {
 
 // Base pointers are kept in a table. Entry 0 is the user's input, 1 the user's output, and 2 + r the scratch of rank r.
-// The entry after the last scratch is the rank's own signals.
+// The entry after the last scratch is the rank's own signals. Behind it follows the host memory of rank 0 and so on, if
+// that is apart from scratch (BindLimits::host_apart).
 inline constexpr uint32_t kInputBase = 0;
 inline constexpr uint32_t kOutputBase = 1;
 inline constexpr uint32_t kFirstScratchBase = 2;
+constexpr uint32_t first_host_base(int ranks) { return kFirstScratchBase + static_cast<uint32_t>(ranks) + 1; }
 
 struct BoundPlace {
   uint32_t base = 0;
@@ -93,6 +95,8 @@ struct BindLimits {
   // Bytes behind each flag that may carry data. A rank that publishes once and no more than that sends its data with
   // its signals. Flag and data then cross between cores in one cache line, which halves the latency of a small message.
   size_t signal_payload = 0;
+  // Slots of host memory have bases of their own. Else they follow those of scratch.
+  bool host_apart = false;
   bool chunk_by_chunk = false;  // never joins neighbouring chunks into one operation
   // Number of slices under way at once (runtime/cuda/kernels), each with scratch of its own. The message is cut into
   // this many slices or a multiple of it, as long as slices are at least `least_slice_bytes`.

@@ -6,6 +6,8 @@
 // order, and nothing after a wait happens before its signal has come.
 #pragma once
 
+#include <concepts>
+
 #include "base/host_device.hpp"
 #include "plan/plan.hpp"
 
@@ -20,14 +22,20 @@ enum class QueueState : int {
 // Engine has void reduce(const Operation&), void signal(const Operation&) and bool wait(const Operation&). On the host,
 // wait() returns at once and tells whether the signal has come. On CUDA it waits for a bounded time and returns false
 // if the collective is aborted. One of the network also has bool send() and bool receive(), which return at once and
-// tell whether the queue may go on.
+// tell whether the queue may go on. So does a reduce() that returns bool.
 template <class Operation, class Engine>
 PLAIT_HOST_DEVICE inline QueueState advance_queue(const Operation* operations, int count, int& next, Engine& engine) {
   for (; next < count; ++next) {
     const Operation& operation = operations[next];
     switch (operation.kind) {
       case OpKind::kReduce:
-        engine.reduce(operation);
+        if constexpr (requires {
+                        { engine.reduce(operation) } -> std::same_as<bool>;
+                      }) {
+          if (!engine.reduce(operation)) return QueueState::kBlocked;
+        } else {
+          engine.reduce(operation);
+        }
         break;
       case OpKind::kSignal:
         engine.signal(operation);

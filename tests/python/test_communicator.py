@@ -110,6 +110,8 @@ FIELDS = {
     "pdl": False,
     "persistent_ctas": 8,
     "persistent_idle_us": 50,
+    "cpu_driven": "queue_per_cta",
+    "cpu_reduce_bytes": 4096,
     "log_level": "debug",
 }
 

@@ -100,7 +100,7 @@ class FakeStaging final : public StagingDevice {
   StagingCounters& counters() override { return counters_; }
 
   void begin(void* stream) override {
-    auto& it = *static_cast<FakeStream*>(stream);
+    FakeStream& it = stream_at(stream);
     if (it.is_captured) fail(ErrorCode::kInvalidArgument, "the stream is captured into a CUDA graph");
     const FakeStream::Event start = it.record();
     in_.wait(start);
@@ -136,7 +136,7 @@ class FakeStaging final : public StagingDevice {
   void end(void* stream) override {
     out_.wait(in_.record());
     done_ = out_.record();
-    static_cast<FakeStream*>(stream)->wait(done_);
+    stream_at(stream).wait(done_);
   }
   void finish() override { out_.finish(); }
   void check() override {
@@ -144,6 +144,11 @@ class FakeStaging final : public StagingDevice {
   }
 
  private:
+  // That of blocking calls has a number instead of an address.
+  FakeStream& stream_at(void* stream) {
+    constexpr uintptr_t kLeastAddress = 4096;
+    return reinterpret_cast<uintptr_t>(stream) < kLeastAddress ? blocking_ : *static_cast<FakeStream*>(stream);
+  }
   void count_copy() {
     if (++copies_ == refused_copy) fail(ErrorCode::kSystem, "CUDA refuses a copy");
   }
@@ -166,7 +171,7 @@ class FakeStaging final : public StagingDevice {
   int copies_ = 0;
   void* last_stream_ = nullptr;
   FakeStream::Event done_;
-  FakeStream in_, out_;  // last: their threads use the others
+  FakeStream in_, out_, blocking_;  // last: their threads use the others
 };
 
 }  // namespace plait::test

@@ -12,6 +12,7 @@
 #include "base/deadline.hpp"
 #include "base/error.hpp"
 #include "plan/text.hpp"
+#include "runtime/driven_reduces.hpp"
 #include "runtime/host/call_difference.hpp"
 #include "runtime/host/last_look.hpp"
 #include "runtime/queue_loop.hpp"
@@ -104,10 +105,11 @@ class HostRank::QueueEngine {
         bases_(rank.bases_[epoch & 1].data()),
         signals_(rank.signals_[epoch & 1].data()),
         own_signals_(rank.signals_[epoch & 1][rank.rank_]),
-        pointers_(rank.pointers_.data()),
         streaming_scratch_(rank.one_core_ ? 0 : ~0u),
         stamp_(stamp_of(rank.calls_, epoch)),
         rank_(rank) {
+    rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
+    pointers_ = rank.pointers_.data();
     if (slice.requests > 0) {
       rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, epoch, rank.bases_[epoch & 1].data());
     }
@@ -155,12 +157,58 @@ class HostRank::QueueEngine {
   std::byte* const* bases_;
   std::byte* const* signals_;
   std::byte* own_signals_;
-  void** pointers_;
+  void** pointers_ = nullptr;
   const uint32_t streaming_scratch_;  // a mask
   // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
   // that differed but in which no rank waited.
   const uint64_t stamp_;
   HostRank& rank_;
+};
+
+// The same where a GPU performs the reduces that touch its memory.
+class HostRank::DrivenEngine : private QueueEngine {
+ public:
+  // `input`, `output`: of the slice, as the GPU addresses them.
+  DrivenEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch, const std::byte* input,
+               std::byte* output, ReduceDevice& device)
+      : QueueEngine(rank, slice, call, epoch),
+        bases_(bases_on_gpu(rank, static_cast<uint32_t>(epoch & 1), input, output, device)),
+        reduces_(device, slice, call, rank.ranks_, bases_.data()) {}
+
+  void turn_to(size_t queue) { reduces_.turn_to(queue); }
+  bool reduce(const BoundOperation& operation) {
+    if (!reduces_.is_of_cpu(operation)) return reduces_.post(operation);
+    if (!reduces_.are_done()) return false;
+    QueueEngine::reduce(operation);
+    return true;
+  }
+  void signal(const BoundOperation& operation) { reduces_.keep(operation); }
+  using QueueEngine::wait;
+  bool send(const BoundOperation& operation) { return reduces_.are_done() && QueueEngine::send(operation); }
+  bool receive(const BoundOperation& operation) { return reduces_.are_done() && QueueEngine::receive(operation); }
+
+  bool release() {
+    return reduces_.release([this](const BoundOperation& it) { QueueEngine::signal(it); });
+  }
+  bool is_over() { return reduces_.is_over(); }
+
+ private:
+  // Signals have no address there.
+  static std::vector<std::byte*> bases_on_gpu(const HostRank& rank, uint32_t parity, const std::byte* input,
+                                              std::byte* output, const ReduceDevice& device) {
+    std::vector<std::byte*> bases(rank.bases_[parity].size(), nullptr);
+    bases[kInputBase] = const_cast<std::byte*>(input);
+    bases[kOutputBase] = output;
+    for (int r = 0; r < rank.ranks_; ++r) {
+      bases[kFirstScratchBase + static_cast<uint32_t>(r)] = device.scratch(r, parity);
+      bases[first_host_base(rank.ranks_) + static_cast<uint32_t>(r)] =
+          device.of_host(rank.segment_->scratch(r, parity));
+    }
+    return bases;
+  }
+
+  const std::vector<std::byte*> bases_;
+  DrivenReduces reduces_;
 };
 
 void HostRank::CallWait::examine(bool long_wait) {
@@ -242,10 +290,11 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       messages_(*segment_, rank, watch_, others_.get()),
       p2p_(*segment_, rank, watch_, others_.get()) {
   for (uint32_t parity = 0; parity < 2; ++parity) {
-    bases_[parity].assign(kFirstScratchBase + ranks_ + 1, nullptr);
-    bases_[parity].back() = segment_->signals(rank_, parity);
+    bases_[parity].assign(first_host_base(ranks_) + ranks_, nullptr);
+    bases_[parity][kFirstScratchBase + ranks_] = segment_->signals(rank_, parity);
     for (int r = 0; r < ranks_; ++r) {
       bases_[parity][kFirstScratchBase + r] = segment_->scratch(r, parity);
+      bases_[parity][first_host_base(ranks_) + r] = segment_->scratch(r, parity);
       signals_[parity].push_back(segment_->signals(r, parity));
     }
   }
@@ -281,7 +330,9 @@ void HostRank::leave(double timeout_seconds) {
   }
 }
 
-void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
+template <class RunSlice>
+void HostRank::run_slices(const BoundPlan& bound, const Call& call, const void* input, void* output,
+                          const RunSlice& run) {
   check_usable();
   ++call_number_;
   calls_ = publish(status_.calls, call_number_, call);
@@ -290,32 +341,61 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
   auto* out = static_cast<std::byte*>(output);
   with_other_nodes([&] {
     size_t offset = 0;
-    const auto run_slices = [&](size_t slices, const BoundSlice& slice) {
+    const auto run_alike = [&](size_t slices, const BoundSlice& slice) {
       for (size_t i = 0; i < slices; ++i, offset += bound.slice_bytes) {
-        run_slice(bound, slice, call, in == nullptr ? in : in + offset, out == nullptr ? out : out + offset);
+        run(slice, in == nullptr ? in : in + offset, out == nullptr ? out : out + offset);
       }
     };
-    for (const SliceRun& run : bound.unequal) run_slices(run.slices, run.slice);
+    for (const SliceRun& it : bound.unequal) run_alike(it.slices, it.slice);
     if (!bound.unequal.empty()) return;
-    run_slices(bound.slices - 1, bound.full);
-    run_slices(1, bound.last);
+    run_alike(bound.slices - 1, bound.full);
+    run_alike(1, bound.last);
   });
   status_.completed_call.store(call_number_, std::memory_order_release);
 }
 
+void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output) {
+  run_slices(bound, call, input, output, [&](const BoundSlice& slice, const std::byte* in, std::byte* out) {
+    run_slice(bound, slice, call, in, out);
+  });
+}
+
+void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, void* output, ReduceDevice& device) {
+  run_slices(bound, call, input, output, [&](const BoundSlice& slice, const std::byte* in, std::byte* out) {
+    drive_slice(bound, slice, call, in, out, device);
+  });
+}
+
 void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                          std::byte* output) {
-  const uint64_t epoch = ++epoch_;
-  // This epoch's half of scratch and signals was last used in epoch - 2.
-  if (epoch > 2 && everyone_completed_ < epoch - 2) await_completion(epoch - 2, call);
+  const uint64_t epoch = begin_epoch(call);
   auto& bases = bases_[epoch & 1];
   bases[kInputBase] = const_cast<std::byte*>(input);
   bases[kOutputBase] = output;
-  pointers_.resize(std::max<size_t>(pointers_.size(), slice.most_places));
+  QueueEngine engine(*this, slice, call, epoch);
+  perform(bound, slice, call, engine);
+  end_epoch(bound, epoch);
+}
 
+void HostRank::drive_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
+                           std::byte* output, ReduceDevice& device) {
+  const uint64_t epoch = begin_epoch(call);
+  DrivenEngine engine(*this, slice, call, epoch, input, output, device);
+  perform(bound, slice, call, engine);
+  end_epoch(bound, epoch);
+}
+
+// This epoch's half of scratch and signals was last used in epoch - 2.
+uint64_t HostRank::begin_epoch(const Call& call) {
+  const uint64_t epoch = ++epoch_;
+  if (epoch > 2 && everyone_completed_ < epoch - 2) await_completion(epoch - 2, call);
+  return epoch;
+}
+
+template <class Engine>
+void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Call& call, Engine& engine) {
   const size_t queues = slice.queues.size();
   next_.assign(queues, 0);
-  QueueEngine engine(*this, slice, call, epoch);
   size_t blocked = 0;
   wait_for(
       [&] {
@@ -325,6 +405,7 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
         for (size_t queue = 0; queue < queues; ++queue) {
           const auto& operations = slice.queues[queue];
           const int before = next_[queue];
+          if constexpr (requires { engine.turn_to(queue); }) engine.turn_to(queue);
           const QueueState state =
               advance_queue(operations.data(), static_cast<int>(operations.size()), next_[queue], engine);
           moved |= next_[queue] != before;
@@ -334,14 +415,23 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
             blocked = queue;
           }
         }
+        if constexpr (requires { engine.release(); }) moved |= engine.release();
         if (slice.requests > 0) moved |= messages_.has_moved();
         if (done == queues) {
           blocked = queues;
-          if (slice.requests == 0 || messages_.has_sent_all()) return Progress::kDone;
+          const bool is_over = slice.requests == 0 || messages_.has_sent_all();
+          if constexpr (requires { engine.is_over(); }) {
+            if (is_over && engine.is_over()) return Progress::kDone;
+          } else if (is_over) {
+            return Progress::kDone;
+          }
         }
         return moved ? Progress::kSome : Progress::kNone;
       },
       [&] { return QueueWait(*this, call, bound, slice, blocked); });
+}
+
+void HostRank::end_epoch(const BoundPlan& bound, uint64_t epoch) {
   const uint64_t stamp = stamp_of(calls_, epoch);
   stamps_[epoch % std::size(stamps_)] = stamp;
   status_.completed.store(stamp, std::memory_order_release);

@@ -21,6 +21,7 @@
 #include "runtime/host/reduce.hpp"
 #include "runtime/host/segment.hpp"
 #include "runtime/host/watch.hpp"
+#include "runtime/reduce_device.hpp"
 #include "runtime/waiting.hpp"
 
 namespace plait {
@@ -45,6 +46,11 @@ class HostRank {
   // on every rank that still waits. After that the communicator is unusable, and every call throws the same error.
   void run(const BoundPlan& bound, const Call& call, const void* input, void* output);
 
+  // The same with buffers of a GPU, which performs the reduces; this thread is its proxy (NVG-54). The plan
+  // can_be_driven() and is bound with BindLimits::host_apart. All ranks make this call so. The device has mapped this
+  // rank's segment. When this throws, requests may still be under way.
+  void run(const BoundPlan& bound, const Call& call, const void* input, void* output, ReduceDevice& device);
+
   // Sends and receives messages that check_messages() accepts. Only the ranks that they name take part. Throws as run()
   // does.
   void exchange(std::span<const PeerMessage> messages);
@@ -68,13 +74,23 @@ class HostRank {
  private:
   class QueueEngine;
   friend class QueueEngine;
+  class DrivenEngine;
   class CallWait;
   class QueueWait;
   class ScratchWait;
   enum class Progress { kNone, kSome, kDone };
 
+  // Calls run(slice, input, output) for each slice, in a call of its own.
+  template <class RunSlice>
+  void run_slices(const BoundPlan& bound, const Call& call, const void* input, void* output, const RunSlice& run);
   void run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                  std::byte* output);
+  void drive_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
+                   std::byte* output, ReduceDevice& device);
+  uint64_t begin_epoch(const Call& call);
+  void end_epoch(const BoundPlan& bound, uint64_t epoch);
+  template <class Engine>
+  void perform(const BoundPlan& bound, const BoundSlice& slice, const Call& call, Engine& engine);
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
   bool is_elsewhere(int peer) const { return others_ && others_->has(peer); }

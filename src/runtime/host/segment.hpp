@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -53,6 +54,8 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   const SegmentShape& shape() const { return shape_; }
+  // All of it.
+  std::span<std::byte> memory() const { return {base_, shape_.total_bytes()}; }
   const SegmentIdentity& identity() const { return identity_; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(base_); }
   // Returns the failure that ended the communicator, if there was one, for the user of `rank`, and records that the

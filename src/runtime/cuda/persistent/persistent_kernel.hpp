@@ -12,12 +12,10 @@
 
 namespace plait {
 
-// The kernel's argument. Every CTA has kMostThreads threads.
-struct PersistentLaunch {
+// The part of a kernel's argument that its end of a work queue needs.
+struct QueueLaunch {
   HostQueue* host = nullptr;  // as this GPU addresses it
   DeviceQueue* device = nullptr;
-  const RequestedCall* host_slots = nullptr;
-  RequestedCall* slots = nullptr;     // in GPU memory
   const uint32_t* aborted = nullptr;  // host memory; not 0 once the communicator has failed
   uint64_t number = 0;                // of this launch, from 1
   uint64_t first = 0;                 // the number of the first request that it takes
@@ -27,6 +25,12 @@ struct PersistentLaunch {
   uint64_t idle_nanoseconds = 0, longest_nanoseconds = 0;
   // Longer than CTA 0 may go without passing on a command, even in a call whose waits all take as long as they may.
   uint64_t silent_nanoseconds = 0;
+};
+
+// The kernel's argument. Every CTA has kMostThreads threads.
+struct PersistentLaunch : QueueLaunch {
+  const RequestedCall* host_slots = nullptr;
+  RequestedCall* slots = nullptr;  // in GPU memory
 };
 
 // The kernel, as cudaLaunchKernel takes it.

@@ -11,7 +11,7 @@ namespace plait {
 // Takes requests out of host memory, for CTA 0.
 class RequestPoller {
  public:
-  __device__ explicit RequestPoller(const PersistentLaunch& launch) : launch_(launch), began_(ptx::nanoseconds_now()) {}
+  __device__ explicit RequestPoller(const QueueLaunch& launch) : launch_(launch), began_(ptx::nanoseconds_now()) {}
 
   // Waits for request `number`. Bounded: if none comes, or the communicator fails, it is to terminate, and the host
   // has been told that no request from `number` on will be taken.
@@ -47,7 +47,7 @@ class RequestPoller {
   }
 
   static constexpr uint32_t kPollsBetween = 16;
-  const PersistentLaunch& launch_;
+  const QueueLaunch& launch_;
   const uint64_t began_;
 };
 
@@ -62,7 +62,7 @@ __device__ inline void hand_on(DeviceQueue& queue, const Request& request, uint6
 //
 // Bounded: CTA 0 passes a last command on within the bounds of its own waits. A CTA that hears nothing for longer, or
 // sees that the communicator has failed, leaves; nobody answers then, and the host's own wait ends.
-__device__ inline uint64_t next_command(const PersistentLaunch& launch, uint64_t number) {
+__device__ inline uint64_t next_command(const QueueLaunch& launch, uint64_t number) {
   BoundedSpin spin;
   for (;;) {
     const uint64_t seen = ptx::load_acquire(&launch.device->commands[number % HostQueue::kEntries].word);
@@ -75,8 +75,7 @@ __device__ inline uint64_t next_command(const PersistentLaunch& launch, uint64_t
 
 // Takes request `number`, or for other CTAs than CTA 0 maybe a later one, and returns it as a command. CTA 0 has yet to
 // hand on one that is new, once it has copied its slot.
-__device__ inline uint64_t take(const RequestPoller& poller, const PersistentLaunch& launch, bool polls,
-                                uint64_t number) {
+__device__ inline uint64_t take(const RequestPoller& poller, const QueueLaunch& launch, bool polls, uint64_t number) {
   const uint64_t command = number + launch.number - 1;
   if (!polls) return next_command(launch, command);
   const Request request = poller.next(number);
@@ -86,7 +85,7 @@ __device__ inline uint64_t take(const RequestPoller& poller, const PersistentLau
 
 // Says that this CTA has performed its share; the last one to say so answers. After a barrier of the CTA: the fences
 // order the stores of all CTAs before the answer.
-__device__ inline void finish_share(const PersistentLaunch& launch, const Request& request, uint64_t number) {
+__device__ inline void finish_share(const QueueLaunch& launch, const Request& request, uint64_t number) {
   if (request.ctas > 1) {
     uint32_t* const done = &launch.device->done[number % HostQueue::kEntries];
     __threadfence();

@@ -14,6 +14,7 @@ Call call_for(uint64_t number) {
   Call call{static_cast<Collective>(number % kCollectiveCount), static_cast<DataType>(number % kDataTypeCount),
             static_cast<ReduceOp>(number % kReduceOpCount), static_cast<int>(number % 1000), number * number};
   call.is_split = number % 2 == 0;
+  call.is_blocking = number % 3 == 0;
   call.order = static_cast<uint32_t>(number * 3);
   call.plan = number * 0x9e3779b97f4a7c15ULL;
   return call;

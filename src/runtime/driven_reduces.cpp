@@ -1,0 +1,123 @@
+// Turns operations of plans into work requests.
+#include "runtime/driven_reduces.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace plait {
+namespace {
+
+bool is_in_host(const Place& place) { return place.buffer == Buffer::kHost; }
+
+bool can_be_driven(const Operation& operation) {
+  const size_t places = operation.destinations.size() + operation.sources.size();
+  switch (operation.kind) {
+    case OpKind::kSend:
+      return std::ranges::all_of(operation.sources, is_in_host);
+    case OpKind::kReceive:
+      return std::ranges::all_of(operation.destinations, is_in_host);
+    default:
+      return places <= WorkRequest::kMostPlaces;
+  }
+}
+
+}  // namespace
+
+bool can_be_driven(const Plan& plan) {
+  if (!plan.in_place) return false;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Queue& queue : rank.queues) {
+      if (!std::ranges::all_of(queue.operations, [](const Operation& it) { return can_be_driven(it); })) return false;
+    }
+  }
+  return true;
+}
+
+DrivenReduces::DrivenReduces(ReduceDevice& device, const BoundSlice& slice, const Call& call, int ranks,
+                             std::byte* const* bases)
+    : device_(device),
+      slice_(slice),
+      call_(call),
+      signals_base_(kFirstScratchBase + static_cast<uint32_t>(ranks)),
+      bases_(bases),
+      queues_(slice.queues.size()) {}
+
+bool DrivenReduces::is_of_cpu(const BoundOperation& reduce) const {
+  const BoundPlace* const places = slice_.places.data() + reduce.first_place;
+  return std::all_of(places, places + reduce.destination_count + reduce.source_count,
+                     [this](const BoundPlace& it) { return is_in_host(it); });
+}
+
+bool DrivenReduces::post(const BoundOperation& reduce) {
+  const WorkRequest request = request_for(reduce);
+  const bool is_nothing = request.destinations == 1 && request.sources == 1 && request.places[0] == request.places[1] &&
+                          request.divisor == 0;  // in place, a rank's own chunk may already be where it belongs
+  if (is_nothing) return true;
+  std::vector<Range> ranges = ranges_of(request);
+  if (touches_unfinished(ranges) || !device_.has_room()) return false;
+  const uint64_t number = device_.post(request);
+  posted_.push_back({number, std::move(ranges)});
+  queues_[queue_].last = number;
+  return true;
+}
+
+void DrivenReduces::keep(const BoundOperation& signal) {
+  Queue& queue = queues_[queue_];
+  queue.kept.emplace_back(queue.last, &signal);
+}
+
+bool DrivenReduces::is_over() {
+  return std::ranges::all_of(queues_, [this](const Queue& it) { return it.kept.empty() && is_done(it.last); });
+}
+
+WorkRequest DrivenReduces::request_for(const BoundOperation& reduce) const {
+  WorkRequest request;
+  WorkPlaces where;
+  request.type = call_.type;
+  request.op = call_.op;
+  request.destinations = static_cast<uint8_t>(reduce.destination_count);
+  request.sources = static_cast<uint8_t>(reduce.source_count);
+  request.result_is_wide = reduce.result_is_wide ? 1 : 0;
+  request.divisor = static_cast<uint16_t>(reduce.divisor);
+  request.elements = reduce.elements;
+  for (int i = 0; i < reduce.destination_count + reduce.source_count; ++i) {
+    const BoundPlace& place = slice_.places[reduce.first_place + static_cast<size_t>(i)];
+    request.places[i] = bases_[place.base] + place.offset;
+    const bool is_destination = i < reduce.destination_count;
+    int& count = is_destination ? (is_in_host(place) ? where.host_destinations : where.gpu_destinations)
+                                : (is_in_host(place) ? where.host_sources : where.gpu_sources);
+    ++count;
+  }
+  for (int s = 0; s < reduce.source_count && reduce.has_wide_source; ++s) {
+    if (slice_.source_is_wide[reduce.first_flag + static_cast<size_t>(s)] != 0) request.wide_sources |= 1u << s;
+  }
+  request.action = action_of(where);
+  return request;
+}
+
+std::vector<DrivenReduces::Range> DrivenReduces::ranges_of(const WorkRequest& request) const {
+  std::vector<Range> ranges;
+  for (int i = 0; i < request.destinations + request.sources; ++i) {
+    const bool is_written = i < request.destinations;
+    const bool is_wide =
+        is_written ? request.result_is_wide != 0 : (request.wide_sources >> (i - request.destinations) & 1) != 0;
+    const size_t element = is_wide ? accumulator_size_of(request.type) : size_of(request.type);
+    ranges.push_back({request.places[i], request.places[i] + request.elements * element, is_written});
+  }
+  return ranges;
+}
+
+bool DrivenReduces::touches_unfinished(const std::vector<Range>& ranges) {
+  while (!posted_.empty() && device_.is_done(posted_.front().number)) posted_.pop_front();
+  const auto collide = [](const Range& a, const Range& b) {
+    return (a.is_written || b.is_written) && a.first < b.last && b.first < a.last;
+  };
+  for (const Posted& before : posted_) {
+    for (const Range& a : before.ranges) {
+      if (std::ranges::any_of(ranges, [&](const Range& b) { return collide(a, b); })) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace plait

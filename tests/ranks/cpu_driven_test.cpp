@@ -1,0 +1,195 @@
+// Blocking calls in which the CPU drives GPUs of several hosts, of which one machine takes the part. The GPUs are none
+// (fake_reduces.hpp); the proxies, their queues and the network are as on GPUs. Skipped where there is no UCX.
+#include <gtest/gtest.h>
+
+#include "support/expect_outcomes.hpp"
+#include "support/fake_reduces.hpp"
+#include "support/random_calls.hpp"
+#include "support/several_hosts.hpp"
+
+namespace plait::test {
+namespace {
+
+class CpuDrivenRing : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static const std::string missing = missing_network();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
+};
+
+Settings driven_settings(const std::string& algorithm = "all_reduce:nvgroup_ring") {
+  Settings settings = fault_settings();
+  settings.cpu_driven = CpuDriven::kOneQueue;
+  settings.algorithm = algorithm;
+  settings.cpu_reduce_bytes = 0;
+  return settings;
+}
+
+RankBody on_gpus(const std::vector<int>& hosts, const Settings& settings, const CommunicatorBody& body) {
+  const UniqueId id = new_id();
+  return [=](int rank) {
+    Settings own = settings;
+    own.host_id = host_name(hosts[static_cast<size_t>(rank)]);
+    Communicator communicator = Communicator::create(id, rank, static_cast<int>(hosts.size()), own, 0);
+    body(communicator);
+    communicator.close();
+  };
+}
+
+Call sum_of(size_t count) { return {Collective::kAllReduce, DataType::kInt32, ReduceOp::kSum, 0, count}; }
+
+int posted(WorkAction action) { return FakeReduces::actions[static_cast<size_t>(action)]; }
+
+void block_and_check(Communicator& communicator, const Call& call, int variant = 0, const BufferLayout& layout = {},
+                     bool multiplied = false) {
+  const int ranks = communicator.size(), rank = communicator.rank();
+  CallBuffers buffers(call, ranks, rank, layout);
+  if (call.count > 0) fill_input(call, ranks, rank, variant, buffers.input());
+  buffers.remember();
+  const Scalar factor = exact_scalar(call.type, rank);
+  communicator.enqueue(call, buffers.input(), buffers.output(), kBlockingStream, multiplied ? &factor : nullptr);
+  buffers.require_untouched_surroundings();
+  require(count_wrong(call, ranks, rank, variant, buffers.output(), multiplied) == 0,
+          "a call that succeeded gave a wrong result: ", to_text(call));
+}
+
+// Whoever has peers in the group asks for sums of the group, and everybody for the ring's steps (NVG-60).
+TEST_F(CpuDrivenRing, TwoGroupsPassChunksRound) {
+  for (const std::vector<int>& hosts : {std::vector{0, 1}, {0, 0, 1, 1}, {0, 1, 0}}) {
+    expect_all_well(run_processes(
+        static_cast<int>(hosts.size()), kLimit, on_gpus(hosts, driven_settings(), [&](Communicator& communicator) {
+          const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100'003};
+          block_and_check(communicator, call);
+          require(communicator.served_calls() == 1, "the call was not driven");
+          require(posted(WorkAction::kToCpu) > 0, "no TO-CPU");
+          require(posted(WorkAction::kGroupBroadcast) > 0, "no GROUP-BCAST");
+          const auto peers = std::ranges::count(hosts, hosts[communicator.rank()]) - 1;
+          require((posted(WorkAction::kToLocal) > 0) == (peers > 0), "TO-LOCAL");
+        })));
+    if (HasFailure()) return;
+  }
+}
+
+// All types and operations, any count and alignment, in place and not, parts of chunks (NVG-62), and slices of a
+// message that is longer than scratch.
+TEST_F(CpuDrivenRing, RandomCalls) {
+  Random random(run_seed());
+  for (int round = 0; round < 6; ++round) {
+    const int ranks = 2 + static_cast<int>(random() % 4);
+    const std::vector<int> hosts = random_hosts(random, ranks);
+    const uint64_t seed = random();
+    Settings settings = driven_settings(join("all_reduce:nvgroup_ring(parts=", 1 << random() % 3, ")"));
+    settings.timeout_seconds = 30;
+    settings.scratch_bytes = size_t{128} << 10 << random() % 4;
+    expect_all_well(run_processes(ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+                                    Random common(seed);
+                                    uint64_t driven = 0;
+                                    for (int i = 0; i < 30; ++i) {
+                                      Call call = random_call(common, ranks);
+                                      call.collective = Collective::kAllReduce;
+                                      call.count = 1 + (common() % 3 == 0 ? common() % 4 : common() % 20'000);
+                                      const bool in_place = one_in(common, 3);
+                                      const bool multiplied = call.op == ReduceOp::kSum && one_in(common, 2);
+                                      const size_t element = size_of(call.type);
+                                      block_and_check(communicator, call, i,
+                                                      {in_place, common() % 3 * element, common() % 3 * element, false},
+                                                      multiplied);
+                                      require(communicator.served_calls() == ++driven, "a call was not driven");
+                                      if (one_in(common, 5)) call_and_check(communicator, sum_of(77), i);
+                                    }
+                                  })));
+    if (HasFailure()) return;
+  }
+}
+
+// The CPU reduces chunks of so many bytes itself (NVG-63), and calls for which there is no room are staged.
+TEST_F(CpuDrivenRing, ShortChunksAndLongPlansAreStaged) {
+  for (const size_t scratch : {size_t{1} << 20, size_t{4} << 10}) {
+    Settings settings = driven_settings("all_reduce:nvgroup_ring(parts=4)");
+    settings.cpu_reduce_bytes = 16'384;
+    settings.scratch_bytes = scratch;
+    if (scratch < 1 << 20) settings.algorithm.clear();
+    expect_all_well(run_processes(3, kLimit, on_gpus({0, 0, 1}, settings, [&](Communicator& communicator) {
+                                    const size_t most = 2 * 16'384 / sizeof(int32_t);  // of two groups
+                                    block_and_check(communicator, sum_of(most));
+                                    require(communicator.served_calls() == 0, "the GPU reduced short chunks");
+                                    block_and_check(communicator, sum_of(most + 1));
+                                    require((communicator.served_calls() == 1) == (scratch == 1 << 20), "long chunks");
+                                  })));
+  }
+}
+
+// ---- Faults
+
+void block_until_error(Communicator& communicator, const std::function<void(int)>& call) {
+  for (int i = 0;; ++i) {
+    try {
+      call(i);
+    } catch (const Error& failure) {
+      try {
+        block_and_check(communicator, sum_of(1000));
+      } catch (const Error& again) {
+        require(std::string(again.what()) == failure.what(), "the next call said '", again.what(), "' instead of '",
+                failure.what(), "'");
+        throw failure;
+      }
+      require(false, "a call succeeded after: ", failure.what());
+    }
+  }
+}
+
+TEST_F(CpuDrivenRing, ARankThatIsKilledIsNamedOnAllHosts) {
+  Random random(run_seed());
+  const int ranks = 4, victim = static_cast<int>(random() % ranks);
+  Settings settings = driven_settings();
+  settings.timeout_seconds = 10 * kLimit;  // no test succeeds by waiting for that
+  Shared<Progress> progress;
+  RankProcesses processes(ranks, on_gpus({0, 0, 1, 1}, settings, [&](Communicator& communicator) {
+                            block_until_error(communicator, [&](int i) {
+                              block_and_check(communicator, sum_of(300'000), i);
+                              ++progress->calls[communicator.rank()];
+                            });
+                          }));
+  await_calls(processes, *progress, victim, static_cast<int>(1 + random() % 5));
+  ::usleep(static_cast<useconds_t>(random() % 3000));
+  const std::string name = join("rank ", victim, " (process ", processes.pid(victim));
+  processes.kill(victim);
+  expect_errors(processes.wait(kLimit), victim, ErrorCode::kPeerFailed, {name, "has died"});
+}
+
+TEST_F(CpuDrivenRing, AnAbortReachesAllProxies) {
+  const Outcomes outcomes =
+      run_processes(4, kLimit, on_gpus({0, 1, 1, 0}, driven_settings(), [](Communicator& communicator) {
+                      block_and_check(communicator, sum_of(100'000));
+                      if (communicator.rank() == 2) communicator.abort("somebody pressed the button");
+                      block_until_error(communicator, [&](int i) { block_and_check(communicator, sum_of(90'000), i); });
+                    }));
+  expect_errors(outcomes, -1, ErrorCode::kPeerFailed, {"rank 2 aborted: somebody pressed the button"});
+}
+
+TEST_F(CpuDrivenRing, AKernelThatFailsOnOneRankIsToldOnAllHosts) {
+  Settings settings = driven_settings();
+  settings.timeout_seconds = 10 * kLimit;
+  const RankBody calls = on_gpus({0, 0, 1}, settings, [](Communicator& communicator) {
+    block_until_error(communicator, [&](int i) { block_and_check(communicator, sum_of(90'000), i); });
+  });
+  const Outcomes outcomes = run_processes(3, kLimit, [&](int rank) {
+    if (rank == 1) FakeReduces::broken_request = 29;
+    calls(rank);
+  });
+  expect_errors(outcomes, -1, ErrorCode::kSystem, {"CUDA says that a kernel failed"});
+}
+
+TEST_F(CpuDrivenRing, ARankThatDoesNotComeIsNamed) {
+  const Outcomes outcomes =
+      run_processes(3, kLimit, on_gpus({0, 0, 1}, driven_settings(), [](Communicator& communicator) {
+                      block_and_check(communicator, sum_of(100'000));
+                      if (communicator.rank() == 2) sleep_seconds(4 * kFaultTimeout);
+                      block_and_check(communicator, sum_of(100'000));
+                    }));
+  expect_errors(outcomes, -1, ErrorCode::kTimeout, {"PLAIT_TIMEOUT_SEC", "rank 2 (process ", " on host1 of "});
+}
+
+}  // namespace
+}  // namespace plait::test
