@@ -23,7 +23,8 @@ RESULTS = Path(__file__).resolve().parent / "results"
 INDEX = "index.json"
 
 # Variables that say where ranks run or how the library was built, and not how calls are performed.
-OF_THE_JOB = {"JOB", "RANK", "LOCAL_RANK", "WORLD_SIZE", "ARCH", "CUDA", "LOG", "NCCL_LIBRARY", "TEST_SEED", "SHM_DIR"}
+OF_THE_JOB = {"JOB", "RANK", "LOCAL_RANK", "WORLD_SIZE", "ARCH", "CUDA", "LOG", "TEST_SEED", "SHM_DIR"}
+OF_THE_JOB |= {"NCCL_LIBRARY", "UCX_LIBRARY"}
 FORMER_SETTINGS = {"EARLY_LAUNCH": "PDL", "REACH": "PEER_MEMORY"}
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]+")

@@ -44,13 +44,15 @@ def test_what_is_shorter_counts_as_the_shortest_if_that_is_short():
 
 
 def test_launched_calls():
-    """From launched calls where there are any, else from calls that take longer than their launch."""
+    """From launched calls; beyond the longest of them, from graphs whose calls take longer than their launch."""
     graphs = {64: (2, 4), MIB: (10, 20), 4 * MIB: (30, 45)}
     expected = [(True, 1, 4 * MIB, 1.5), (False, MIB, 4 * MIB, 1.5)]
     assert wins(result(graphs)) == expected
     launched = result({64: (5, 10), 4 * MIB: (30, 30)}, graph_calls=0)
     assert wins(launched) == [(False, 1, 64, 2)]
-    assert wins(result(graphs), launched) == [(False, 1, 64, 2), expected[0]]
+    assert wins(result(graphs), launched) == [expected[0], (False, 1, 64, 2)]
+    longer = result(graphs | {16 * MIB: (100, 150)})
+    assert wins(longer, launched)[1:] == [(False, 1, 64, 2), (False, 16 * MIB, 16 * MIB, 1.5)]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ A size is a win if Plait was at least 2% faster than NCCL in its better mode (pl
 place and not, in every cycle. A row has neighbouring sizes that are all wins, and holds for what lies between them.
 A message shorter than the shortest measured size counts as that one, if it has at most 64 bytes.
 
-Rows of `captured` calls come from calls in CUDA graphs. Those of others come from launched calls or, where only graphs
-were measured, from sizes at which a call takes longer on the GPU than its launch on the host: 10 us. There Plait is as
-fast without a graph, and NCCL is not faster.
+Rows of `captured` calls come from calls in CUDA graphs. Those of others come from launched calls or, beyond the longest
+launched one, from graphs, at sizes at which a call takes longer on the GPU than its launch on the host: 10 us. There
+Plait is as fast without a graph, and NCCL is not faster.
 
 benchmarks/nccl_wins.py reads this file by its path, where Plait is not built: it needs nothing but Python.
 """
@@ -95,14 +95,25 @@ def latest_rows(results: list[Measured]) -> tuple[list[dict[str, Any]], list[str
     return rows, sorted({name for _, name in of_size.values()})
 
 
-def wins_of(key: Key, results: list[Measured], *, captured: bool) -> Iterator[dict[str, Any]]:
-    rows, sources = latest_rows(results)
-    if key[3] and not captured:
-        rows = [row for row in rows if row["out_of_place"]["time"] >= LAUNCH_US]
-    head = {"collective": key[0]}
-    if key[0] in REDUCING:
-        head |= {"types": [key[1]], "op": key[2]}
-    for run in runs(rows, is_first_shortest=captured == key[3]):
+def launched_rows(launched: list[Measured], graphs: list[Measured]) -> tuple[list[dict[str, Any]], list[str]]:
+    """As latest_rows(), of calls that are not captured."""
+    rows, sources = latest_rows(launched)
+    of_graphs, more_sources = latest_rows(graphs)
+    longest = rows[-1]["size"] if rows else -1
+    beyond = [it for it in of_graphs if it["size"] > longest and it["out_of_place"]["time"] >= LAUNCH_US]
+    return rows + beyond, sorted({*sources, *(more_sources if beyond else [])})
+
+
+def wins_of(
+    call: tuple[str, str, str], by_key: dict[Key, list[Measured]], *, captured: bool
+) -> Iterator[dict[str, Any]]:
+    launched, graphs = by_key.get((*call, False), []), by_key.get((*call, True), [])
+    rows, sources = latest_rows(graphs) if captured else launched_rows(launched, graphs)
+    collective, kind, op = call
+    head = {"collective": collective}
+    if collective in REDUCING:
+        head |= {"types": [kind], "op": op}
+    for run in runs(rows, is_first_shortest=bool(graphs if captured else launched)):
         yield head | {"captured": captured} | run | {"results": sources}
 
 
@@ -115,12 +126,11 @@ def table_of(name: str, results: Iterable[Measured], *, command: str, folder: st
     if not by_key:
         return None
     wins = []
-    for key in sorted(by_key):
-        if key[0] in COPYING and key[1] != "float32":
+    for call in sorted({key[:3] for key in by_key}):
+        if call[0] in COPYING and call[1] != "float32":
             continue  # what copies takes as long for all types
-        wins += wins_of(key, by_key[key], captured=key[3])
-        if key[3] and (*key[:3], False) not in by_key:
-            wins += wins_of(key, by_key[key], captured=False)
+        for captured in (True, False):
+            wins += wins_of(call, by_key, captured=captured)
     used = [result for found in by_key.values() for result in found]
     data = used[-1].data
     dates = sorted(it.date for it in used)
