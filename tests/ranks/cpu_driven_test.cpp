@@ -62,6 +62,10 @@ TEST_F(CpuDrivenRing, TwoGroupsPassChunksRound) {
           const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100'003};
           block_and_check(communicator, call);
           require(communicator.served_calls() == 1, "the call was not driven");
+          Call blocking = call;
+          blocking.is_blocking = true;
+          require(communicator.launch_for(blocking).starts_with("driven by the CPU"),
+                  communicator.launch_for(blocking));
           require(posted(WorkAction::kToCpu) > 0, "no TO-CPU");
           require(posted(WorkAction::kGroupBroadcast) > 0, "no GROUP-BCAST");
           const auto peers = std::ranges::count(hosts, hosts[communicator.rank()]) - 1;

@@ -67,7 +67,8 @@ class HostRank::QueueWait final : public CallWait {
   }
   std::string where() const override {
     const Plan& plan = bound_.plan->plan();
-    if (is_at_end()) return join("plan ", plan.algorithm, ", whose messages have not all left");
+    const char* const rest = slice_.requests > 0 ? "messages have not all left" : "work requests are not all done";
+    if (is_at_end()) return join("plan ", plan.algorithm, ", whose ", rest);
     return join("plan ", plan.algorithm, ", queue ", queue_, ", operation ", operation(), " `",
                 to_text(plan.ranks[own_rank_].queues[queue_].operations[operation()]), "`");
   }
