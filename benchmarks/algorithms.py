@@ -7,8 +7,8 @@
 
 Without --algorithms these are all that serve the collective, with the arguments that they take by themselves, and the
 choice of Plait. Groups and nodes are those of PLAIT_TOPOLOGY where it is set, so that two pairs of GPUs may be taken
-for two groups; predictions are for --machine (default: this one). An algorithm that cannot run here is listed with
-what it said. What is not an option of this script goes to `plait bench`.
+for two groups; predictions are for the same plans on --machine (default: this one). An algorithm that cannot run here
+is listed with what it said. What is not an option of this script goes to `plait bench`.
 
 exit status: 0; 1 when an algorithm gave a wrong result, or none could run
 """
@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 PLAIT = [sys.executable, "-m", "plait"]
@@ -54,33 +55,62 @@ def bench(collective: str, algorithm: str, options: list[str]) -> dict[str, Any]
         return json.load(file)
 
 
-def predicted(collective: str, algorithm: str, ranks: int, size: int, machine: str | None) -> float | None:
-    """Microseconds by the simulator; nothing where it cannot say."""
-    command = [*PLAIT, "simulate", collective, "-n", str(ranks), "--bytes", str(size), "--json"]
-    command += ["--machine", machine] if machine else []
-    command += ["--algorithm", algorithm] if algorithm != CHOICE else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return json.loads(done.stdout)["seconds"] * 1e6 if done.returncode == 0 else None
+def plan_of(collective: str, algorithm: str, ranks: int, file: str) -> bool:
+    """Writes the plan that ranks here make of an algorithm: its groups are those of PLAIT_TOPOLOGY, if that is set."""
+    command = [*PLAIT, "plan", collective, "-n", str(ranks), "--algorithm", algorithm]
+    command += ["--format", "json", "-o", file, "--json"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def rows_of(collective: str, algorithm: str, options: list[str], machine: str | None) -> list[dict[str, Any]]:
+def simulated(options: list[str], in_graphs: bool) -> float | None:
+    """Microseconds of a call: alone, or one of several in a row in a graph, which is what `plait bench -G` times."""
+    done = subprocess.run([*PLAIT, "simulate", *options, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None
+    figures = json.loads(done.stdout)
+    in_a_row = figures["seconds_in_a_row"] if in_graphs else None
+    return (in_a_row or figures["seconds"]) * 1e6
+
+
+def predictions(row: dict[str, Any], sizes: list[int], machine: str | None, in_graphs: bool) -> list[float | None]:
+    """By the simulator, for each size; nothing where it cannot say."""
+    collective, algorithm, ranks = row["collective"], row["algorithm"], row["ranks"]
+    where = ["--machine", machine] if machine else []
+    if algorithm == CHOICE:
+        what = [collective, "-n", str(ranks)]
+        return [simulated([*what, *where, "--bytes", str(size)], in_graphs) for size in sizes]
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        if not plan_of(collective, algorithm, ranks, file.name):
+            return [None] * len(sizes)
+        return [simulated(["--plan", file.name, *where, "--bytes", str(size)], in_graphs) for size in sizes]
+
+
+def rows_of(collective: str, algorithm: str, options: list[str]) -> list[dict[str, Any]]:
     data = bench(collective, algorithm, options)
     if not data["out_of_bounds"]["okay"]:
         raise RuntimeError(f"{collective}:{algorithm}: wrong results")
-    ranks = data["config"]["ranks"]
     return [
         {
             "collective": collective,
             "algorithm": algorithm,
-            "ranks": ranks,
+            "ranks": data["config"]["ranks"],
             "bytes": row["size"],
             "us": row["out_of_place"]["time"],
             "launch": row.get("launch"),
-            "predicted_us": predicted(collective, algorithm, ranks, row["size"], machine),
         }
         for row in data["results"]
         if row["size"] > 0
     ]
+
+
+def predict(rows: list[dict[str, Any]], machine: str | None, in_graphs: bool) -> None:
+    """Adds predictions to rows of one collective."""
+    groups = [[row for row in rows if row["algorithm"] == it] for it in dict.fromkeys(it["algorithm"] for it in rows)]
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(lambda own: predictions(own[0], [it["bytes"] for it in own], machine, in_graphs), groups)
+        for own, times in zip(groups, found, strict=True):
+            for row, us in zip(own, times, strict=True):
+                row["predicted_us"] = us
 
 
 def text_of(rows: list[dict[str, Any]], refused: dict[str, str]) -> str:
@@ -114,15 +144,17 @@ def main(arguments: list[str] | None = None) -> int:
     rows, refused, wrong = [], {}, False
     for name in names:
         try:
-            rows += rows_of(options.collective, name, rest, options.machine)
+            rows += rows_of(options.collective, name, rest)
         except CannotRun as error:
             refused[name] = str(error)
         except RuntimeError as error:
             refused[name], wrong = str(error), True
+    in_graphs = any(it.startswith("-G") for it in rest)
+    predict(rows, options.machine, in_graphs)
     print(text_of(rows, refused))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"rows": rows, "refused": refused}, file, indent=1)
+            json.dump({"rows": rows, "refused": refused, "in_graphs": in_graphs}, file, indent=1)
     return 1 if wrong or not rows else 0
 
 

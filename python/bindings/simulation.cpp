@@ -39,7 +39,8 @@ MachineSimulation make(const Topology& topology, const std::string& collective, 
 MachineSimulation make_of_plan(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
                                const std::string& profile, const Settings* settings) {
   const nb::gil_scoped_release release;
-  return simulate_on_machine(topology, plan, message_bytes, profile, settings != nullptr ? *settings : Settings{});
+  return simulate_on_machine(topology, std::make_shared<const VerifiedPlan>(plan), message_bytes, profile,
+                             settings != nullptr ? *settings : Settings{});
 }
 
 nb::dict causes_of(const MachineSimulation& made) {

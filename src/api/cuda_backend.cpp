@@ -63,6 +63,7 @@ class CudaDeviceBackend final : public DeviceBackend {
                settings.max_sms,
                persistent_ctas_of(settings),
                std::chrono::microseconds(settings.persistent_idle_us)}),
+        own_stream_(cuda_.memory().device()),
         persistent_ctas_(persistent_ctas_of(settings)),
         launch_is_pinned_(!settings.launch.empty()) {
     GpuFacts gpus;

@@ -210,6 +210,33 @@ MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, s
        "; use whole racks of equal nodes and an algorithm of rings and exchanges, or fewer ranks");
 }
 
+// One rank a GPU, on the nodes that the plan has. Throws if these are others.
+RankMachine place_for(const Topology& topology, const Plan& plan, const std::string& profile,
+                      const Settings& settings) {
+  RankMachine machine = place_on(topology, plan.rank_count(), settings);
+  if (!profile.empty()) machine.profile = &profile_named(profile);
+  std::vector<int> node_of = machine.base.node_of;
+  node_of.resize(static_cast<size_t>(machine.ranks()));  // empty: one node
+  if (plan.node_of == node_of) return machine;
+  fail(ErrorCode::kInvalidArgument, "plan ", plan.algorithm, ": the ranks' nodes (node_of) are not those of ",
+       topology.name);
+}
+
+MachineChoice choice_of(std::shared_ptr<const VerifiedPlan> plan, RankMachine machine, const Settings& settings) {
+  const bool has_gpus = machine.gpus.has_value();
+  MachineChoice chosen{
+      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus, &kSimulatedLaunches),
+      {},
+      true};
+  PlanChoice& choice = chosen.choice.plan;
+  choice.algorithm = plan->plan().algorithm;
+  choice.arguments.access = plan->plan().access;
+  choice.given = plan->fingerprint();
+  choice.reason = "the plan was given";
+  chosen.tuner->give(std::move(plan));
+  return chosen;
+}
+
 }  // namespace
 
 MachineSimulation simulate_on_machine(const Topology& topology, const MachinePlanRequest& request,
@@ -253,23 +280,17 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
   return made;
 }
 
-MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
-                                      const std::string& profile, const Settings& settings) {
-  RankMachine machine = place_on(topology, plan.plan().rank_count(), settings);
-  if (!profile.empty()) machine.profile = &profile_named(profile);
-  std::vector<int> node_of = machine.base.node_of;
-  node_of.resize(static_cast<size_t>(machine.ranks()));  // empty: one node
-  if (plan.plan().node_of != node_of) {
-    fail(ErrorCode::kInvalidArgument, "plan ", plan.plan().algorithm, ": the ranks' nodes (node_of) are not those of ",
-         topology.name);
+MachineSimulation simulate_on_machine(const Topology& topology, std::shared_ptr<const VerifiedPlan> plan,
+                                      size_t message_bytes, const std::string& profile, const Settings& settings) {
+  const Plan& given = plan->plan();
+  MachineChoice chosen = choice_of(plan, place_for(topology, given, profile, settings), settings);
+  const MachinePlanRequest request{.collective = given.collective, .root = given.root, .bytes = message_bytes};
+  std::string why_no_launch;
+  if (const std::optional<ChosenLaunch> launch = find_launch(chosen, request, why_no_launch)) {
+    return run_launch(std::move(chosen), *launch, message_bytes);
   }
-  const bool has_gpus = machine.gpus.has_value();
-  MachineChoice chosen{
-      std::make_shared<Tuner>(std::move(machine), settings, host_plan_limits(settings), has_gpus), {}, true};
-  chosen.choice.plan.algorithm = plan.plan().algorithm;
-  chosen.choice.plan.reason = "the plan was given";
-  MachineSimulation made = run_whole(std::move(chosen), plan.plan(), true, message_bytes);
-  made.why_no_launch = "the plan was given";
+  MachineSimulation made = run_whole(std::move(chosen), given, true, message_bytes);
+  made.why_no_launch = std::move(why_no_launch);
   return made;
 }
 

@@ -66,7 +66,7 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
 // Simulates a plan that somebody wrote, its ranks placed as any others: one a GPU. The costs are of the profile of that
 // name; empty: of the one that fits. Throws as above, and kInvalidArgument where the plan's nodes are not those of the
 // ranks, and where Plait has no such profile.
-MachineSimulation simulate_on_machine(const Topology& topology, const VerifiedPlan& plan, size_t message_bytes,
-                                      const std::string& profile, const Settings& settings);
+MachineSimulation simulate_on_machine(const Topology& topology, std::shared_ptr<const VerifiedPlan> plan,
+                                      size_t message_bytes, const std::string& profile, const Settings& settings);
 
 }  // namespace plait

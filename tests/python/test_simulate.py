@@ -89,6 +89,47 @@ def test_gpus_perform_launches():
     assert (found["why_no_launch"], copied["why_no_launch"]) == ("", "")
 
 
+def made_plan(folder, *arguments):
+    file = str(folder / "plan.json")
+    result = cli("plan", *arguments, "--format", "json", "-o", file)
+    assert (result.returncode, result.stderr) == (0, "")
+    return file
+
+
+def test_a_plan_in_a_file_takes_what_its_algorithm_takes(tmp_path):
+    asked = ("all_reduce", "--machine", "hgx-h200-4", "--algorithm", "ring")
+    by_name = figures(*asked, "--bytes", "8M")
+    by_file = figures("--plan", made_plan(tmp_path, *asked), "--machine", "hgx-h200-4", "--bytes", "8M")
+    assert by_file["launch"] == by_name["launch"] != ""
+    assert (by_file["seconds"], by_file["seconds_in_a_row"]) == (by_name["seconds"], by_name["seconds_in_a_row"])
+    assert by_file["proved"]
+
+
+def test_groups_of_one_machine_on_the_links_of_another(tmp_path):
+    pairs = made_plan(tmp_path, "all_reduce", "--machine", "nvlink-pairs", "--algorithm", "three_stage")
+    switch, bridges = (
+        figures("--plan", pairs, "--machine", it, "--bytes", "64M") for it in ("hgx-h200-4", "nvlink-pairs")
+    )
+    assert switch["algorithm"] == bridges["algorithm"] == "three_stage"
+    assert switch["seconds"] < bridges["seconds"] / 2
+    assert switch["launch"] != "" and bridges["launch"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["broadcast"], "is a plan for all_reduce, not for broadcast"),
+        (["--algorithm", "ring", "-n", "4"], "simulate: --plan names the plan, so leave --algorithm, --ranks out"),
+        (["--machine", "dgx1-v100:nodes=2"], "the ranks' nodes (node_of) are not those of dgx1-v100"),
+    ],
+)
+def test_errors_of_plans_in_files(tmp_path, arguments, message):
+    file = made_plan(tmp_path, "all_reduce", "--machine", "hgx-h200-4", "--algorithm", "ring")
+    machine = [] if "--machine" in arguments else ["--machine", "hgx-h200-4"]
+    result = cli("simulate", "--plan", file, *machine, *arguments)
+    assert result.returncode == 2 and message in result.stderr
+
+
 def test_nobody_measured_launches_of_other_gpus():
     found = figures("all_reduce", "--machine", "dgx2")
     assert (found["launch"], found["seconds_in_a_row"], found["profile"]) == ("", None, "hopper")
@@ -143,7 +184,7 @@ def test_what_if():
         (["all_reduce", "--what-if", "drop:gpu9"], 'has no device "gpu9"'),
         (["all_reduce", "--algorithm", "hoops"], "algorithm 'hoops' is not known"),
         (["broadcast", "--root", "9"], "root 9 does not exist"),
-        ([], "COLLECTIVE"),
+        ([], "which collective? One of all_reduce,"),
     ],
 )
 def test_errors(arguments, message):

@@ -49,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add_plan_options(parser, needs_collective=False)
+    add_plan_options(parser)
     add("--list", action="store_true", help="list the algorithms")
     add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
     add("--format", choices=FORMATS, help="print the plan")

@@ -12,11 +12,10 @@ COLLECTIVES = ("all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gathe
 COLLECTIVES += ("gather", "scatter", "all_to_all", "barrier")
 
 
-def add_plan_options(parser: argparse.ArgumentParser, *, needs_collective: bool) -> None:
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     read_collective = usage.one_of("collective", COLLECTIVES, _core.collective_name)
-    count = None if needs_collective else "?"
-    add("collective", nargs=count, type=read_collective, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    add("collective", nargs="?", type=read_collective, metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add(
         "--algorithm",
         type=usage.name,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 
-from .. import _core, simulator, topology
+from .. import _core, plans, simulator, topology
 from . import files, simulate_json, usage
 from .machine_options import read_machine, read_settings
-from .plan_options import add_plan_options
+from .plan_options import COLLECTIVES, add_plan_options
 from .progress import Progress
 from .screen import show, show_json, show_wrapped
 
@@ -20,7 +20,8 @@ Runs a plan on the links of a machine, without the machine: every operation take
 transfers that share a link share its bandwidth, max-min fairly. Shows what the call takes, what it waits for, and what
 each link carries. Costs are those of the machine's profile, as in `plait plan`.
 
-Without --algorithm it is the plan that a communicator over these ranks runs for a message of this size."""
+Without --algorithm it is the plan that a communicator over these ranks runs for a message of this size. With --plan
+FILE it is that plan: of your own, or of `plait plan --format json`."""
 
 _EPILOG = """\
 examples:
@@ -28,6 +29,7 @@ examples:
   plait simulate all_reduce --machine dgx1-v100 --what-if drop:gpu7 --what-if scale:nvlink:2
   plait simulate all_reduce --machine abci:nodes=32 --algorithm hierarchical_ring --factors 4x8x4 --bytes 256M
   plait simulate all_reduce --machine hgx-h100-8:nodes=12500 --bytes 1G             # 100,000 GPUs
+  plait simulate --plan mine.json --machine hgx-h100-8 --bytes 64M
   plait simulate broadcast --machine summit --algorithm chain --trace chain.json    # open in ui.perfetto.dev"""
 
 
@@ -40,7 +42,8 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add_plan_options(parser, needs_collective=True)
+    add_plan_options(parser)
+    add("--plan", type=usage.file, metavar="FILE", help="simulate this plan and no other")
     add("--bytes", type=usage.size, default=_DEFAULT_BYTES, metavar="SIZE", help="size of the message (default 64M)")
     add(
         "--what-if",
@@ -64,7 +67,31 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     return parser
 
 
+# What says which plan it is, and what only plans that Plait makes have: by option, its default.
+_OF_MADE_PLANS = {"algorithm": None, "ranks": 0, "root": 0, "factors": [], "parts": 0, "access": "staged"}
+_OF_MADE_PLANS |= {"folding": "auto", "prove": False}
+
+
+def _complete(options: argparse.Namespace) -> None:
+    """Takes the collective from a given plan. Sets options.given, which is None without one."""
+    options.given = None if options.plan is None else plans.load(options.plan)
+    if options.given is None:
+        if options.collective is None:
+            raise usage.UsageError(
+                f"simulate: which collective? One of {', '.join(COLLECTIVES)}, or that of --plan FILE"
+            )
+        return
+    plan, file = options.given, usage.file_text(options.plan)
+    others = [f"--{name}" for name, default in _OF_MADE_PLANS.items() if getattr(options, name) != default]
+    if others:
+        raise usage.UsageError(f"simulate: --plan names the plan, so leave {', '.join(others)} out")
+    if options.collective not in (None, plan.collective):
+        raise usage.UsageError(f"simulate: {file} is a plan for {plan.collective}, not for {options.collective}")
+    options.collective = plan.collective
+
+
 def _run(options: argparse.Namespace) -> int:
+    _complete(options)
     if options.trace is not None:
         files.check_output(options.trace)
     machine = read_machine(options)
@@ -89,6 +116,8 @@ def _run(options: argparse.Namespace) -> int:
 def _simulate(
     machine: topology.Topology, options: argparse.Namespace, progress: Progress | None
 ) -> simulator.Simulation:
+    if options.given is not None:
+        return simulator.simulate_plan(machine, options.given, options.bytes, settings=read_settings(options))
     return simulator.simulate(
         machine,
         options.collective,
@@ -112,7 +141,7 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     ranks = usage.counted(made.ranks, "rank")
     line = f"simulated {made.algorithm}: {options.collective}{size} over {ranks} {nodes}of {made.topology.name}"
     show_wrapped(line, hanging=_HANGING)
-    if options.algorithm is None:
+    if options.algorithm is None and options.given is None:
         show_wrapped(f"why      {made.reason}", hanging=_HANGING)
     if made.shifts:
         show_wrapped(

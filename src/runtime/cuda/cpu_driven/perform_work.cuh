@@ -32,7 +32,7 @@ class Work {
       perform_elements(first, last);
     } else if (has_one_width()) {
       perform_vectors(static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.last));
-    } else if constexpr (kIsNarrowFloat) {
+    } else if constexpr (kIsNarrow) {
       perform_pieces(first / Piece::kCount, last / Piece::kCount);
     }
     if (share == shares - 1) perform_elements(last, request_.elements);
@@ -42,7 +42,7 @@ class Work {
   using Vector = Pack<type, uint4>;
   using Storage = typename Vector::Storage;
   using Accumulator = typename Vector::Accumulator;
-  static constexpr bool kIsNarrowFloat = accumulates_in_float32(type);  // partial results are wider
+  static constexpr bool kIsNarrow = accumulates_in_float32(type);
   static constexpr int kCopies = 4, kVectors = 2;  // a thread's vectors under way at once
   // Four elements of a narrow type; their accumulators fill a vector.
   using Piece = Pack<type, std::conditional_t<sizeof(Storage) == 1, uint32_t, uint64_t>>;

@@ -132,9 +132,20 @@ std::optional<Allocation> allocation_of(const void* address) {
   return allocation;
 }
 
-OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream"); }
+// The capture of another thread would end if a stream were made or waited for without RelaxedCapture.
+OwnStream::OwnStream() {
+  const RelaxedCapture relaxed;
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+}
+
+OwnStream::OwnStream(int device) {
+  const RelaxedCapture relaxed;
+  const DeviceGuard guard(device);
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+}
 
 OwnStream::~OwnStream() {
+  const RelaxedCapture relaxed;
   finish();
   cudaStreamDestroy(stream_);
 }

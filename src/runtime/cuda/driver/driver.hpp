@@ -63,10 +63,12 @@ struct Allocation {
 // The allocation that contains `address`; none if that is not GPU memory.
 std::optional<Allocation> allocation_of(const void* address);
 
-// A stream that does not synchronise with the default stream. Its destructor waits until its work is done.
+// A stream that does not synchronise with the default stream, of the current device or of the one that is named. Its
+// destructor waits until its work is done.
 class OwnStream {
  public:
   OwnStream();
+  explicit OwnStream(int device);
   ~OwnStream();
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
