@@ -151,6 +151,7 @@ void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
 const VerifiedPlan& StagedBackend::plan_for(const Call& call) { return *ready_for(call).plan; }
 
 std::string StagedBackend::launch_for(const Call& call) {
+  if (call.is_blocking && is_driven(call)) return "driven by the CPU, the GPU performs work requests";
   const CallChunks& chunks = ready_for(call).chunks;
   const Call first = chunks.call(0);
   return join("staged in host memory in ", counted(chunks.count(), "chunk"), " of ", message_bytes(first, size_),

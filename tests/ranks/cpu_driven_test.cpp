@@ -62,6 +62,10 @@ TEST_F(CpuDrivenRing, TwoGroupsPassChunksRound) {
           const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 100'003};
           block_and_check(communicator, call);
           require(communicator.served_calls() == 1, "the call was not driven");
+          Call blocking = call;
+          blocking.is_blocking = true;
+          require(communicator.launch_for(blocking).starts_with("driven by the CPU"),
+                  communicator.launch_for(blocking));
           require(posted(WorkAction::kToCpu) > 0, "no TO-CPU");
           require(posted(WorkAction::kGroupBroadcast) > 0, "no GROUP-BCAST");
           const auto peers = std::ranges::count(hosts, hosts[communicator.rank()]) - 1;
@@ -117,6 +121,45 @@ TEST_F(CpuDrivenRing, ShortChunksAndLongPlansAreStaged) {
                                     block_and_check(communicator, sum_of(most + 1));
                                     require((communicator.served_calls() == 1) == (scratch == 1 << 20), "long chunks");
                                   })));
+  }
+}
+
+// Groups of one host, by a plan of the caller's: what passes between groups is the CPU's copy in shared memory.
+TEST(CpuDrivenOnOneHost, RandomCallsOfGroups) {
+  Random random(run_seed());
+  for (const std::vector<std::vector<int>>& groups :
+       {std::vector<std::vector<int>>{{0}, {1}}, {{0, 1}, {2, 3}}, {{0, 1}, {2}}, {{0}, {1}, {2}}}) {
+    int ranks = 0;
+    for (const auto& group : groups) ranks += static_cast<int>(group.size());
+    AlgorithmArguments arguments;
+    arguments.ranks = ranks;
+    arguments.groups = groups;
+    arguments.parts = 1 << random() % 3;
+    const auto plan = std::make_shared<const VerifiedPlan>(verify(make_plan("nvgroup_ring", arguments)));
+    const UniqueId id = new_id(), id_of_gpus = new_id();
+    const uint64_t seed = random();
+    expect_all_well(run_processes(ranks, kLimit, [&](int rank) {
+      Communicator communicator = Communicator::create(id, rank, ranks, fault_settings());
+      Bootstrap bootstrap = Bootstrap::create(id_of_gpus, rank, ranks);
+      std::vector<int> all;
+      for (int r = 0; r < ranks; ++r) all.push_back(r);
+      FakeReduces gpu(bootstrap, all, communicator.settings().scratch_bytes);
+      communicator.give(plan);
+      Random common(seed);
+      for (int i = 0; i < 20; ++i) {
+        const Call drawn = random_call(common, ranks);
+        const Call call = call_by(*plan, drawn.type, drawn.op, 1 + common() % 20'000);
+        CallBuffers buffers(call, ranks, rank, {one_in(common, 3), 0, 0, false});
+        fill_input(call, ranks, rank, i, buffers.input());
+        buffers.remember();
+        communicator.run(call, buffers.input(), buffers.output(), gpu);
+        buffers.require_untouched_surroundings();
+        require(count_wrong(call, ranks, rank, i, buffers.output()) == 0, "a wrong result: ", to_text(call));
+      }
+      require(gpu.requests() > 0, "no work was requested");
+      communicator.close();
+    }));
+    if (HasFailure()) return;
   }
 }
 

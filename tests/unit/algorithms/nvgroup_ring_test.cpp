@@ -135,6 +135,29 @@ TEST(NvGroupRing, PartsLeaveOneByOne) {
   EXPECT_EQ(plan.report().steps, 4 * 3);
 }
 
+// NVG-60: as printed, a leader asks for TO-CPU, and sends, only once a chunk has come. Nobody sends the first one.
+TEST(NvGroupRing, AsPrintedItWaitsForEver) {
+  for (const int groups : {2, 3, 16}) {
+    AlgorithmArguments arguments = equal_groups(groups, 2);
+    Plan plan = make_plan("nvgroup_ring", arguments);
+    EXPECT_NO_THROW(verify(plan));
+    for (int leader = 0; leader < arguments.ranks; leader += 2) {
+      const int before = (leader + arguments.ranks - 2) % arguments.ranks;
+      std::vector<Operation>& operations = plan.ranks[leader].queues[1].operations;
+      const auto arrival = std::ranges::find_if(
+          operations, [&](const Operation& it) { return it.kind == OpKind::kWait && it.peer_rank == before; });
+      ASSERT_NE(arrival, operations.end());
+      std::rotate(operations.begin(), arrival, arrival + 1);
+    }
+    try {
+      verify(plan);
+      ADD_FAILURE() << groups << " groups";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("waits for ever"), std::string::npos) << error.what();
+    }
+  }
+}
+
 // NVG-60: all numbers of groups up to 16, and as many as a large machine has.
 TEST(NvGroupRing, AnyNumberOfGroups) {
   for (const int groups : {1, 2, 3, 4, 5, 8, 11, 16, 40}) {

@@ -121,6 +121,12 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
   EXPECT_NE(error_of({{"PLAIT_LOG", "trace"}}), "");
   EXPECT_TRUE(has(error_of({{"PLAIT_PEER_MEMORY", "nvlink"}}), "expected auto, vmm, ipc or host"));
   EXPECT_TRUE(has(error_of({{"PLAIT_PDL", "yes"}}), "expected 0 or 1"));
+  EXPECT_TRUE(has(error_of({{"PLAIT_CPU_DRIVEN", "1"}}), "expected off, one_queue or queue_per_cta"));
+  EXPECT_TRUE(has(error_of({{"PLAIT_CPU_REDUCE_BYTES", "-1"}}), "expected a whole number of bytes from 0"));
+  for (const auto queues : {CpuDriven::kOff, CpuDriven::kOneQueue, CpuDriven::kQueuePerCta}) {
+    EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_DRIVEN", name(queues)}}).cpu_driven, queues);
+  }
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_REDUCE_BYTES", "4096"}}).cpu_reduce_bytes, 4096);
   EXPECT_TRUE(Settings::from_environment({{"PLAIT_PDL", "1"}}).pdl);
   EXPECT_NE(error_of({{"PLAIT_SHM_DIR", "dev/shm"}}), "");
 }

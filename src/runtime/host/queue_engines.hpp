@@ -1,0 +1,135 @@
+// The engines with which a host rank performs the queues of one slice (queue_loop.hpp): alone, or as the proxy of a
+// GPU. For host_rank.cpp alone.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "runtime/driven_reduces.hpp"
+#include "runtime/host/host_rank.hpp"
+
+namespace plait {
+
+// The engine with which advance_queue() performs one slice on this rank.
+class HostRank::QueueEngine {
+ public:
+  QueueEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch)
+      : slice_(slice),
+        reduce_(find_reduce(call.type, call.op)),
+        bases_(rank.bases_[epoch & 1].data()),
+        signals_(rank.signals_[epoch & 1].data()),
+        own_signals_(rank.signals_[epoch & 1][rank.rank_]),
+        streaming_scratch_(rank.one_core_ ? 0 : ~0u),
+        stamp_(stamp_of(rank.calls_, epoch)),
+        rank_(rank) {
+    rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
+    pointers_ = rank.pointers_.data();
+    if (slice.requests > 0) {
+      rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, epoch, rank.bases_[epoch & 1].data());
+    }
+  }
+
+  void reduce(const BoundOperation& operation) {
+    const BoundPlace* places = slice_.places.data() + operation.first_place;
+    const int count = operation.destination_count + operation.source_count;
+    for (int i = 0; i < count; ++i) pointers_[i] = bases_[places[i].base] + places[i].offset;
+    ReduceArguments arguments;
+    arguments.destinations = pointers_;
+    arguments.destination_count = operation.destination_count;
+    arguments.sources = pointers_ + operation.destination_count;
+    arguments.source_count = operation.source_count;
+    arguments.elements = operation.elements;
+    arguments.divisor = operation.divisor;
+    arguments.result_is_wide = operation.result_is_wide;
+    arguments.streaming_destinations = operation.streaming_outputs | (operation.streaming_scratch & streaming_scratch_);
+    if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
+    // In place, a rank's own chunk may already be where it belongs.
+    if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
+    reduce_(arguments);
+  }
+
+  void signal(const BoundOperation& operation) {
+    std::byte* line = signals_[operation.peer_rank] + operation.word_offset;
+    if (operation
+            .carries_data) {  // the whole payload: a copy of a fixed size costs nothing, and scratch has room to read
+      const BoundPlace& data = slice_.places[operation.first_place];
+      std::memcpy(line + sizeof(uint64_t), bases_[data.base] + data.offset, Segment::kSignalPayload);
+    }
+    flag(line, 0).store(stamp_, std::memory_order_release);
+  }
+
+  bool wait(const BoundOperation& operation) {
+    return flag(own_signals_, operation.word_offset).load(std::memory_order_acquire) == stamp_;
+  }
+
+  bool send(const BoundOperation& operation) { return rank_.messages_.send(operation); }
+  bool receive(const BoundOperation& operation) { return rank_.messages_.receive(operation); }
+
+ private:
+  // The flag of a signal.
+  static std::atomic<uint64_t>& flag(std::byte* signals, size_t offset) {
+    return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
+  }
+
+  const BoundSlice& slice_;
+  const ReduceFunction reduce_;
+  std::byte* const* bases_;
+  std::byte* const* signals_;
+  std::byte* own_signals_;
+  void** pointers_ = nullptr;
+  const uint32_t streaming_scratch_;  // a mask
+  // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
+  // that differed but in which no rank waited.
+  const uint64_t stamp_;
+  HostRank& rank_;
+};
+
+// The same where a GPU performs the reduces that touch its memory.
+class HostRank::DrivenEngine : private QueueEngine {
+ public:
+  // `input`, `output`: of the slice, as the GPU addresses them.
+  DrivenEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch, const std::byte* input,
+               std::byte* output, ReduceDevice& device)
+      : QueueEngine(rank, slice, call, epoch),
+        bases_(bases_on_gpu(rank, static_cast<uint32_t>(epoch & 1), input, output, device)),
+        reduces_(device, slice, call, rank.ranks_, bases_.data()) {}
+
+  void turn_to(size_t queue) { reduces_.turn_to(queue); }
+  bool reduce(const BoundOperation& operation) {
+    if (!reduces_.is_of_cpu(operation)) return reduces_.post(operation);
+    if (!reduces_.are_done()) return false;
+    QueueEngine::reduce(operation);
+    return true;
+  }
+  void signal(const BoundOperation& operation) { reduces_.keep(operation); }
+  using QueueEngine::wait;
+  bool send(const BoundOperation& operation) { return reduces_.are_done() && QueueEngine::send(operation); }
+  bool receive(const BoundOperation& operation) { return reduces_.are_done() && QueueEngine::receive(operation); }
+
+  bool release() {
+    return reduces_.release([this](const BoundOperation& it) { QueueEngine::signal(it); });
+  }
+  bool is_over() { return reduces_.is_over(); }
+
+ private:
+  // Signals have no address there.
+  static std::vector<std::byte*> bases_on_gpu(const HostRank& rank, uint32_t parity, const std::byte* input,
+                                              std::byte* output, const ReduceDevice& device) {
+    std::vector<std::byte*> bases(rank.bases_[parity].size(), nullptr);
+    bases[kInputBase] = const_cast<std::byte*>(input);
+    bases[kOutputBase] = output;
+    for (int r = 0; r < rank.ranks_; ++r) {
+      bases[kFirstScratchBase + static_cast<uint32_t>(r)] = device.scratch(r, parity);
+      bases[first_host_base(rank.ranks_) + static_cast<uint32_t>(r)] =
+          device.of_host(rank.segment_->scratch(r, parity));
+    }
+    return bases;
+  }
+
+  const std::vector<std::byte*> bases_;
+  DrivenReduces reduces_;
+};
+
+}  // namespace plait
