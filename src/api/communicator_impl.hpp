@@ -31,8 +31,9 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  // Calls on the GPU go through host memory, and are performed by `lanes`.
+  // Calls on the GPU go through host memory, and are performed by `lanes`: all, or those that kernels cannot perform.
   void stage_on(int ordinal, std::vector<Communicator> lanes);
+  bool keeps_lanes();
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);

@@ -21,14 +21,18 @@ bool has_core_for_each(const Communicator& of) {
 
 }  // namespace
 
-std::vector<Communicator> make_lanes(Communicator& of) {
-  SplitRequest everybody{.color = 0, .key = of.rank(), .settings = of.settings()};
-  Settings& settings = everybody.settings;
+Settings lane_settings(const Communicator& of) {
+  Settings settings = of.settings();
   settings.log_level = std::min(LogLevel::kWarn, settings.log_level);
   // A thread that spins would keep others from its core.
   if (settings.wait_policy == WaitPolicy::kAuto && !has_core_for_each(of)) settings.wait_policy = WaitPolicy::kYield;
+  return settings;
+}
+
+std::vector<Communicator> make_lanes(Communicator& of) {
+  const SplitRequest everybody{.color = 0, .key = of.rank(), .settings = lane_settings(of), .on_host = true};
   std::vector<Communicator> lanes;
-  for (int lane = 0; lane < settings.staging_lanes; ++lane) lanes.push_back(std::move(*split(of, everybody)));
+  for (int lane = 0; lane < everybody.settings.staging_lanes; ++lane) lanes.push_back(std::move(*split(of, everybody)));
   return lanes;
 }
 

@@ -1,4 +1,4 @@
-// Takes calls on GPUs of several hosts from their arguments to the proxy.
+// Takes calls that are staged from their arguments to the proxy.
 #include "api/staged_backend.hpp"
 
 #include <algorithm>
@@ -8,10 +8,9 @@
 #include "api/call_checks.hpp"
 #include "api/choice_for.hpp"
 #include "api/chunk_choice.hpp"
-#include "api/meet_over_network.hpp"
-#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
+#include "runtime/hosts.hpp"
 #include "runtime/message_layout.hpp"
 
 namespace plait {
@@ -84,8 +83,6 @@ bool StagedBackend::start(std::span<const PeerMessage> messages, std::span<void*
 
 bool StagedBackend::advance() { return true; }
 
-PlanLimits StagedBackend::plan_limits(const Settings& settings) const { return host_plan_limits(settings); }
-
 void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
   ready_.clear();
   drain();  // plans that lanes use may be forgotten
@@ -129,8 +126,7 @@ CallChunks StagedBackend::chunks_of(const Call& call) const {
 // A lane will choose the same plan, and what it refuses ends the communicator. Here it ends the call alone.
 std::shared_ptr<const VerifiedPlan> StagedBackend::check_plan(const Call& chunk) const {
   std::shared_ptr<const VerifiedPlan> plan = host_.tuner.plan(choice_for(host_.tuner, chunk).plan);
-  check_nodes(plan->plan(), host_.hosts);
-  bind(*plan, chunk, rank_, host_.limits);
+  bind(host_.performed(*plan), chunk, rank_, host_.limits);
   return plan;
 }
 

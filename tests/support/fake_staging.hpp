@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -100,7 +101,7 @@ class FakeStaging final : public StagingDevice {
   StagingCounters& counters() override { return counters_; }
 
   void begin(void* stream) override {
-    auto& it = *static_cast<FakeStream*>(stream);
+    FakeStream& it = stream_at(stream);
     if (it.is_captured) fail(ErrorCode::kInvalidArgument, "the stream is captured into a CUDA graph");
     const FakeStream::Event start = it.record();
     in_.wait(start);
@@ -136,14 +137,21 @@ class FakeStaging final : public StagingDevice {
   void end(void* stream) override {
     out_.wait(in_.record());
     done_ = out_.record();
-    static_cast<FakeStream*>(stream)->wait(done_);
+    stream_at(stream).wait(done_);
   }
-  void finish() override { out_.finish(); }
+  void finish() override {
+    out_.finish();
+    of_thread_.finish();
+  }
   void check() override {
     if (is_broken_) fail(ErrorCode::kSystem, "CUDA says that a copy failed");
   }
 
  private:
+  FakeStream& stream_at(void* stream) {
+    const bool is_of_thread = reinterpret_cast<uintptr_t>(stream) == 2;  // cudaStreamPerThread, for blocking calls
+    return is_of_thread ? of_thread_ : *static_cast<FakeStream*>(stream);
+  }
   void count_copy() {
     if (++copies_ == refused_copy) fail(ErrorCode::kSystem, "CUDA refuses a copy");
   }
@@ -166,7 +174,7 @@ class FakeStaging final : public StagingDevice {
   int copies_ = 0;
   void* last_stream_ = nullptr;
   FakeStream::Event done_;
-  FakeStream in_, out_;  // last: their threads use the others
+  FakeStream of_thread_, in_, out_;  // last: their threads use the others
 };
 
 }  // namespace plait::test
