@@ -28,10 +28,10 @@ ORDER = (
     "runtime/net",
     "runtime/host",
     # The rooms of runtime/cuda.
+    "runtime/cuda/lowering",
     "runtime/cuda/driver",
     "runtime/cuda/staging",
     "runtime/cuda/memory",
-    "runtime/cuda/lowering",
     "runtime/cuda/device",
     "runtime/cuda/kernels",
     "runtime/cuda/p2p",

@@ -53,11 +53,16 @@ RETIRED = {
     "strands?": "channel",
     "contestants?": "peer library",
     "patience": "timeout",
-    "gated": "fused barrier",
-    "early launch": "PDL",
-    "DeviceEnd": "backend",
+    "gated?|gates": "fused barrier",
+    "early launch(?:es)?": "PDL",
+    "DeviceEnds?|device ends?": "backend",
     "rank's board": "rank status",
-    "caller's memory": "user buffer",
+    "callers?'s? (?:memory|buffers?)": "user buffer",
+    "second paths?": "host path",
+    "mailbox(?:es)?": "inbox",
+    "(?:staging|bounce) buffers?": "staging memory",
+    "(?:packet|line|signal) engines?": "primitives",
+    "lane kernels?": "queue kernel",
 }
 RETIRED_WORD = re.compile(r"\b(?:" + "|".join(RETIRED) + r")\b", re.IGNORECASE)
 SPEAKS = ("src/", "include/", "python/", "docs/", "examples/")

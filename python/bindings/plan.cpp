@@ -85,6 +85,7 @@ nb::dict range_row(const PlannedRange& range) {
   row["measured_times"] = times;
   row["measured_source"] = or_none(range.measured_source);
   row["lacking_on_gpus"] = or_none(range.lacking_on_gpus);
+  row["is_staged"] = range.is_staged;
   row["on_gpus"] = or_none(range.on_gpus);
   row["reason"] = choice.reason();
   return row;

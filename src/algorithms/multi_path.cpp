@@ -268,8 +268,8 @@ std::vector<PathShare> shares_for(const AlgorithmArguments& arguments) {
   if (!arguments.paths) return {{PathKind::kDirect, 3}, {PathKind::kHost, 1}};  // TEM-09: a quarter or more on Mist
   const std::vector<HopPaths> paths = useful_paths(arguments);
   if (paths.empty()) {
-    refuse(multi_path(), "there is no second path apart from the direct one between all ranks that send to each other",
-           "; multi_path is for ranks that have one, such as GPUs on NVLink whose CPU is joined as well");
+    refuse(multi_path(), "there is neither a host path nor a relay apart from the direct path between all ranks that ",
+           "send to each other; multi_path is for ranks that have one, such as GPUs on NVLink whose CPU is joined as well");
   }
   return best_shares(arguments, paths);
 }

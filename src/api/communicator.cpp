@@ -25,8 +25,8 @@ DeviceBackend& Communicator::Impl::device_backend() const {
 
 void Communicator::Impl::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (tuner.knows(plan->fingerprint())) return;
-  const bool on_host = !device || device->runs_plans_on_host();
-  check_given(*plan, size, device ? device->plan_limits(settings) : host_plan_limits(settings), !on_host);
+  const bool on_host = !device || device->runs_on_host(*plan);
+  check_given(*plan, size, on_host ? host_plan_limits(settings) : device->plan_limits(), !on_host);
   if (device) device->give(plan);
   if (!tuner.give(std::move(plan))) return;
   bound.clear();

@@ -215,8 +215,10 @@ class Communicator {
   explicit Communicator(std::unique_ptr<Impl> impl);
 
   static std::vector<Communicator> in_process(int size, const Settings& settings, bool beside_gpus);
-  // Makes it ready for calls on GPUs of several hosts, where it has them. Collective.
+  // Makes it ready for calls on GPUs that CPUs perform, where it has such. Collective.
   void add_lanes(int device);
+  // The same for all ranks of this process.
+  static void add_lanes(std::vector<Communicator>& ranks, std::span<const int> devices);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -33,9 +33,10 @@ struct Communicator::Impl {
 
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
-  // Calls on the GPU go through host memory, and are performed by `lanes`. `driven`: a lane for calls that `reduces`
-  // performs; none if there is no such GPU.
-  void stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven);
+  // Calls on the GPU go through host memory, and are performed by `lanes`: all, or those that kernels cannot perform.
+  // `driven`: a lane for calls that `reduces` performs; none if there is no such GPU.
+  void stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven = {});
+  bool keeps_lanes();
   DeviceBackend& device_backend() const;
 
   void give(std::shared_ptr<const VerifiedPlan> plan);

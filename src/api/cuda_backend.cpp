@@ -128,7 +128,7 @@ class CudaDeviceBackend final : public DeviceBackend {
   void* stream_of_blocking_calls() override { return own_stream_.get(); }
 
   Tuner& tuner() override { return *tuner_; }
-  PlanLimits plan_limits(const Settings&) const override { return gpu_plan_limits(); }
+  PlanLimits plan_limits() const override { return gpu_plan_limits(); }
 
   void give(std::shared_ptr<const VerifiedPlan> plan) override {
     if (tuner_->give(std::move(plan))) ready_.clear();

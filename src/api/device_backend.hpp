@@ -57,9 +57,9 @@ class DeviceBackend {
   // the GPU and this process would not come to its own call.
   virtual void* stream_of_blocking_calls() = 0;
   virtual Tuner& tuner() = 0;
-  // The limits of a plan that the caller gives, and whether it runs on host memory.
-  virtual PlanLimits plan_limits(const Settings& settings) const = 0;
-  virtual bool runs_plans_on_host() const { return false; }
+  // The limits of plans that kernels perform, and whether a given one is performed by CPUs, on host memory.
+  virtual PlanLimits plan_limits() const = 0;
+  virtual bool runs_on_host(const VerifiedPlan&) const { return false; }
   // See Communicator::give().
   virtual void give(std::shared_ptr<const VerifiedPlan> plan) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;

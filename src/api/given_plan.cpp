@@ -11,7 +11,8 @@ std::string on_gpus_text(const PlanLimits& limits) {
   return join("; on GPUs a rank has ", limits.least_queues, " to ", counted(limits.queues, "queue"), ", of engine ",
               name(Engine::kSm), ", with at most ", counted(limits.operations, "operation"), ", ", limits.places,
               " places and ", counted(limits.signals, "signal"),
-              ", without slots in host memory, messages, and stores at other ranks that nobody reads");
+              ", without slots in host memory, messages, and stores at other ranks that nobody reads; with ",
+              "PLAIT_STAGED_PLANS=1 on all ranks, CPUs perform the others");
 }
 
 }  // namespace

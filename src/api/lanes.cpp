@@ -21,13 +21,17 @@ bool has_core_for_each(const Communicator& of, int lanes_of_rank) {
 
 }  // namespace
 
-std::vector<Communicator> make_lanes(Communicator& of, int count) {
-  SplitRequest everybody{.color = 0, .key = of.rank(), .settings = of.settings()};
-  Settings& settings = everybody.settings;
+Settings lane_settings(const Communicator& of, int count) {
+  Settings settings = of.settings();
   settings.log_level = std::min(LogLevel::kWarn, settings.log_level);
   // A thread that spins would keep others from its core.
   if (settings.wait_policy == WaitPolicy::kAuto && !has_core_for_each(of, count))
     settings.wait_policy = WaitPolicy::kYield;
+  return settings;
+}
+
+std::vector<Communicator> make_lanes(Communicator& of, int count) {
+  const SplitRequest everybody{.color = 0, .key = of.rank(), .settings = lane_settings(of, count), .on_host = true};
   std::vector<Communicator> lanes;
   for (int lane = 0; lane < count; ++lane) lanes.push_back(std::move(*split(of, everybody)));
   return lanes;

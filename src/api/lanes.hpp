@@ -1,4 +1,4 @@
-// The communicators that perform the chunks of calls on GPUs of several hosts.
+// The communicators that perform the chunks of staged calls on GPUs.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,10 @@
 
 namespace plait {
 
-// Makes so many lanes, with the ranks of `of`, without GPUs. Collective, before `of` has a GPU. Throws as
-// Communicator::create().
+// The settings of so many lanes of a communicator.
+Settings lane_settings(const Communicator& of, int count);
+
+// Makes so many lanes, with the ranks of `of`, without GPUs. Collective. Throws as Communicator::create().
 std::vector<Communicator> make_lanes(Communicator& of, int count);
 
 // Does a step on every rank; if it throws on one, this throws on all, with the rank that it failed on. Collective.

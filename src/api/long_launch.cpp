@@ -14,7 +14,7 @@ bool needs_long_launch(const VerifiedPlan& plan, const Call& call, const LaunchS
   if (!short_gpu_plan_limits().excess(plan.plan())) return false;  // for all calls: nothing need be lowered
   for (int rank = 0; rank < plan.plan().rank_count(); ++rank) {
     const RankPlan& it = plan.plan().ranks[static_cast<size_t>(rank)];
-    if (it.queues.size() > kMostQueues || it.signals > BlockLayout::kSignals) return true;
+    if (it.queues.size() > kMostQueues || it.signals > OrdinaryRoom::kSignals) return true;
     const BoundPlan bound = bind(plan, call, rank, launch_limits(shape, plan.plan()));
     if (!fits_argument(make_queue_program(bound, call, rank, Protocol::kSimple))) return true;
   }

@@ -88,10 +88,12 @@ class OnGpus {
   OnGpus(Tuner& tuner, const Settings& settings) : tuner_(tuner), settings_(settings) {}
 
   PlannedRange checked(ChoiceRange range, const Query& query) {
-    PlannedRange made{std::move(range), "", ""};
+    PlannedRange made{std::move(range), "", false, ""};
     if (!tuner_.machine().gpus) return made;
     made.lacking_on_gpus = has_other_gpus() ? "NVIDIA's GPUs" : lacking_for(made.choice);
-    if (!made.lacking_on_gpus.empty() && is_for_gpus()) made.on_gpus = instead(query, made);
+    if (made.lacking_on_gpus.empty() || !is_for_gpus()) return made;
+    made.is_staged = made.choice.is_forced;
+    made.on_gpus = instead(query, made);
     return made;
   }
 

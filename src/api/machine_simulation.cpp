@@ -284,7 +284,10 @@ MachineSimulation simulate_on_machine(const Topology& topology, std::shared_ptr<
                                       size_t message_bytes, const std::string& profile, const Settings& settings) {
   const Plan& given = plan->plan();
   MachineChoice chosen = choice_of(plan, place_for(topology, given, profile, settings), settings);
-  const MachinePlanRequest request{.collective = given.collective, .root = given.root, .bytes = message_bytes};
+  MachinePlanRequest request;
+  request.collective = given.collective;
+  request.root = given.root;
+  request.bytes = message_bytes;
   std::string why_no_launch;
   if (const std::optional<ChosenLaunch> launch = find_launch(chosen, request, why_no_launch)) {
     return run_launch(std::move(chosen), *launch, message_bytes);

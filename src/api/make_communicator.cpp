@@ -8,6 +8,7 @@
 #include "api/cores.hpp"
 #include "api/handshake.hpp"
 #include "api/lanes.hpp"
+#include "api/launched_or_staged.hpp"
 #include "api/live_machine.hpp"
 #include "api/meet_over_network.hpp"
 #include "api/meet_peers.hpp"
@@ -103,9 +104,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     check_described_nodes(settings.topology, impl->tuner.machine().base.node_of, hosts);
     if (device != kNoDevice) DeviceBackend::check_device(device);
-    if (device != kNoDevice && !hosts.are_one()) {
-      impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
-    }
+    if (device != kNoDevice) impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   throw_first_failure(bootstrap.all_gather(joined));
@@ -125,11 +124,22 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
 }
 
 void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven) {
-  const StagingHost on_host{tuner, hosts, limits, {settings.wait_policy, is_crowded}};
+  const auto its_performed = [this](const VerifiedPlan& plan) -> const VerifiedPlan& { return performed(plan); };
+  const StagingHost on_host{tuner, hosts, its_performed, limits, {settings.wait_policy, is_crowded}};
   auto staged =
       std::make_unique<StagedBackend>(ordinal, std::move(lanes), on_host, settings, std::move(staged_calls), size);
   if (driven) staged->drive(std::move(*driven), std::move(reduces), static_cast<size_t>(settings.cpu_reduce_bytes));
-  device = std::move(staged);
+  if (device) {
+    device = std::make_unique<LaunchedOrStaged>(std::move(device), std::move(staged));
+  } else {
+    device = std::move(staged);
+  }
+}
+
+// The same on all ranks, as settings and machine are.
+bool Communicator::Impl::keeps_lanes() {
+  if (!hosts.are_one()) return true;
+  return settings.staged_plans || pins_plan_beyond(device->plan_limits(), device->tuner(), settings);
 }
 
 // Once a communicator.
@@ -178,7 +188,8 @@ std::vector<Communicator> Communicator::in_process(std::span<const int> devices,
   std::vector<Communicator> ranks = in_process(size, settings, true);
   auto ends = DeviceBackend::in_process(devices, settings, ranks.front().impl_->shared,
                                         topology_in_process(size, settings, true));
-  for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
+  for (size_t rank = 0; rank < ends.size(); ++rank) ranks[rank].impl_->device = std::move(ends[rank]);
+  if (!ends.empty() && ranks.front().impl_->keeps_lanes()) add_lanes(ranks, devices);
   ranks.front().impl_->log_found();
   return ranks;
 }
@@ -204,11 +215,27 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 }
 
 void Communicator::add_lanes(int device) {
-  if (device == kNoDevice || hosts().are_one()) return;
+  if (device == kNoDevice || !impl_->keeps_lanes()) return;
   std::vector<Communicator> lanes = make_lanes(*this, settings().staging_lanes);
   std::optional<Communicator> driven;
   if (impl_->reduces) driven = std::move(make_lanes(*this, 1).front());
   on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes), std::move(driven)); });
+}
+
+void Communicator::add_lanes(std::vector<Communicator>& ranks, std::span<const int> devices) {
+  const int count = ranks.front().settings().staging_lanes;
+  const Settings settings = lane_settings(ranks.front(), count);
+  std::vector<std::vector<Communicator>> lanes(ranks.size());
+  for (int lane = 0; lane < count; ++lane) {
+    std::vector<Communicator> made = in_process(static_cast<int>(ranks.size()), settings, true);
+    for (size_t rank = 0; rank < ranks.size(); ++rank) lanes[rank].push_back(std::move(made[rank]));
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    Impl& impl = *ranks[rank].impl_;
+    impl.staged_calls =
+        std::make_unique<DeviceCalls>(impl.shared, impl.rank, Peers(std::vector<int>(ranks.size(), getpid())));
+    impl.stage_on(devices[rank], std::move(lanes[rank]));
+  }
 }
 
 }  // namespace plait

@@ -99,6 +99,7 @@ class Table {
     if (collective != Collective::kBarrier) {
       text += "bound: what links allow at most, bytes of the message over time\n";
     }
+    if (is_any_staged_) text += "**: performed by no kernel on GPUs: CPUs do that, staged in host memory\n";
     if (!lacking_.empty()) {
       text += join("*: planned, not run on GPUs yet: needs ", lacking_, "; CPUs run it under PLAIT_TOPOLOGY\n");
     }
@@ -131,7 +132,10 @@ class Table {
       line[kAlgorithm] = choice.zero_copy->text();
     }
     if (choice.ending) more.push_back(join("  its last slices as ", choice.ending->text()));
-    if (!range.lacking_on_gpus.empty()) {
+    if (range.is_staged) {
+      line[kAlgorithm] += " **";
+      is_any_staged_ = true;
+    } else if (!range.lacking_on_gpus.empty()) {
       line[kAlgorithm] += " *";
       add_lacking(range.lacking_on_gpus);
       if (!range.on_gpus.empty()) more.push_back(join("  on GPUs ", range.on_gpus));
@@ -170,6 +174,7 @@ class Table {
   std::vector<Cells> lines_;
   Reasons reasons_;
   bool has_predicted_ = false, has_simulated_ = false, has_costed_ = false, is_any_by_model_ = false;
+  bool is_any_staged_ = false;
   std::string measured_source_, lacking_;
 };
 

@@ -103,7 +103,7 @@ std::optional<Communicator> split(Communicator& parent, const SplitRequest& requ
   for (const int member : ranks) sockets.push_back(all[static_cast<size_t>(member)]);
   check_others(sockets, ErrorCode::kResources);
 
-  const int size = static_cast<int>(ranks.size()), device = parent.device();
+  const int size = static_cast<int>(ranks.size()), device = request.on_host ? kNoDevice : parent.device();
   if (point) {
     return Communicator::create(std::move(*point), size, request.settings, device, std::move(interrupt_check));
   }

@@ -13,6 +13,7 @@ struct SplitRequest {
   std::optional<int> color;  // 0 or more: ranks of one color make a communicator; none: this rank will be in none
   int key = 0;               // their order in it; among equals that of their old ranks
   Settings settings;         // of the new communicator
+  bool on_host = false;      // it has no GPU, whether the parent has one or not; all ranks say the same
   // Set if this rank's arguments cannot be used. It is thrown when the other ranks have heard of it.
   std::exception_ptr refusal = nullptr;
 };

@@ -1,4 +1,4 @@
-// Takes calls on GPUs of several hosts from their arguments to the proxy.
+// Takes calls that are staged from their arguments to the proxy.
 #include "api/staged_backend.hpp"
 
 #include <algorithm>
@@ -9,11 +9,10 @@
 #include "api/call_checks.hpp"
 #include "api/choice_for.hpp"
 #include "api/chunk_choice.hpp"
-#include "api/meet_over_network.hpp"
-#include "api/plan_limits.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
 #include "runtime/driven_reduces.hpp"
+#include "runtime/hosts.hpp"
 #include "runtime/message_layout.hpp"
 
 namespace plait {
@@ -138,8 +137,6 @@ bool StagedBackend::start(std::span<const PeerMessage> messages, std::span<void*
 
 bool StagedBackend::advance() { return true; }
 
-PlanLimits StagedBackend::plan_limits(const Settings& settings) const { return host_plan_limits(settings); }
-
 void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
   ready_.clear();
   if (driven_) driven_->can_drive.clear();
@@ -186,8 +183,7 @@ CallChunks StagedBackend::chunks_of(const Call& call) const {
 // A lane will choose the same plan, and what it refuses ends the communicator. Here it ends the call alone.
 std::shared_ptr<const VerifiedPlan> StagedBackend::check_plan(const Call& chunk) const {
   std::shared_ptr<const VerifiedPlan> plan = host_.tuner.plan(choice_for(host_.tuner, chunk).plan);
-  check_nodes(plan->plan(), host_.hosts);
-  bind(*plan, chunk, rank_, host_.limits);
+  bind(host_.performed(*plan), chunk, rank_, host_.limits);
   return plan;
 }
 

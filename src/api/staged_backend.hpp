@@ -1,11 +1,12 @@
-// A communicator's end on a GPU where its ranks are on several hosts: calls are staged in host memory, and performed
-// there like calls on host memory.
+// A communicator's end on a GPU where CPUs perform calls, staged in host memory: all calls where ranks are on several
+// hosts, and on one host those that kernels cannot perform (launched_or_staged.hpp).
 //
 // Its lanes are communicators of the same ranks, without GPUs. Each performs every n-th chunk, so that one chunk is on
 // the network while another is combined.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,8 @@ namespace plait {
 struct StagingHost {
   Tuner& tuner;
   const Hosts& hosts;
+  // What is performed in place of a plan: ranks that stand in for several nodes may be on one.
+  std::function<const VerifiedPlan&(const VerifiedPlan&)> performed;
   BindLimits limits;
   StagingPipeline::Waits waits;
 };
@@ -50,8 +53,8 @@ class StagedBackend final : public DeviceBackend {
   void run(const Call& call, const void* input, void* output, const Scalar* scalar) override;
   void* stream_of_blocking_calls() override { return reinterpret_cast<void*>(uintptr_t{2}); }  // cudaStreamPerThread
   Tuner& tuner() override { return host_.tuner; }
-  PlanLimits plan_limits(const Settings& settings) const override;
-  bool runs_plans_on_host() const override { return true; }
+  PlanLimits plan_limits() const override { return {}; }
+  bool runs_on_host(const VerifiedPlan&) const override { return true; }
   void give(std::shared_ptr<const VerifiedPlan> plan) override;
   const VerifiedPlan& plan_for(const Call& call) override;
   std::string launch_for(const Call& call) override;

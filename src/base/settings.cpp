@@ -112,9 +112,10 @@ bool read_max_sms(std::string_view text, Settings& settings) {
   return true;
 }
 
-bool read_pdl(std::string_view text, Settings& settings) {
+template <bool Settings::* field>
+bool read_flag(std::string_view text, Settings& settings) {
   if (text != "0" && text != "1") return false;
-  settings.pdl = text == "1";
+  settings.*field = text == "1";
   return true;
 }
 
@@ -149,10 +150,13 @@ constexpr Setting kSettings[] = {
      "staging memory of one rank, in KiB; the same on all ranks"},
     {"PLAIT_STAGING_KIB", "a whole number of KiB from 64 to 1048576", read_staging,
      [](const Settings& settings) { return join(settings.staging_bytes / 1024); },
-     "the longest chunk that calls on GPUs of several hosts stage in host memory, in KiB; the same on all ranks"},
+     "the longest chunk that calls on GPUs stage in host memory where CPUs perform them, in KiB; the same on all ranks"},
     {"PLAIT_STAGING_LANES", "a whole number from 1 to 8", read_lanes,
      [](const Settings& settings) { return join(settings.staging_lanes); },
      "threads of a rank that perform such chunks, each with connections of its own; the same on all ranks"},
+    {"PLAIT_STAGED_PLANS", "0 or 1", read_flag<&Settings::staged_plans>,
+     [](const Settings& settings) { return std::string(settings.staged_plans ? "1" : "0"); },
+     "whether GPUs of one host perform given plans that kernels cannot, staged in host memory; the same on all ranks"},
     {"PLAIT_HOST_ID", "a text of at most 64 letters",
      [](std::string_view text, Settings& settings) {
        settings.host_id = text;
@@ -224,7 +228,8 @@ constexpr Setting kSettings[] = {
     {"PLAIT_PEER_MEMORY", "auto, vmm, ipc or host", read_peer_memory,
      [](const Settings& settings) { return std::string(name(settings.peer_memory)); },
      "how GPUs reach each other's memory"},
-    {"PLAIT_PDL", "0 or 1", read_pdl, [](const Settings& settings) { return std::string(settings.pdl ? "1" : "0"); },
+    {"PLAIT_PDL", "0 or 1", read_flag<&Settings::pdl>,
+     [](const Settings& settings) { return std::string(settings.pdl ? "1" : "0"); },
      "whether kernels may be put on a GPU while those before them on their stream end (programmatic dependent launch)"},
     {"PLAIT_PERSISTENT_CTAS", kPersistentCtas.text,
      [](std::string_view text, Settings& settings) {

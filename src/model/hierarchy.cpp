@@ -1,7 +1,9 @@
 #include "model/hierarchy.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/error.hpp"
 #include "model/closed_forms/ueno_yokota.hpp"
 #include "model/units.hpp"
 
@@ -29,7 +31,13 @@ double ring_layer_seconds(double bytes, const RingLayer& layer, const Costs& cos
   return 2 * costs.launch_seconds + overlapped + 2 * ring.exposed_steps * beta * step_bytes;
 }
 
+void HierarchyModel::check_bytes(double bytes) {
+  if (bytes >= 0 && std::isfinite(bytes)) return;
+  fail(ErrorCode::kInvalidArgument, "a message of ", bytes, " bytes; its size is a number from 0 on");
+}
+
 std::vector<LayerTime> HierarchyModel::layer_times(std::span<const int> factors, double bytes) {
+  check_bytes(bytes);
   std::vector<LayerTime> times;
   int stride = 1;
   for (const int factor : factors) {
@@ -41,6 +49,7 @@ std::vector<LayerTime> HierarchyModel::layer_times(std::span<const int> factors,
 }
 
 double HierarchyModel::seconds(std::span<const int> factors, double bytes) {
+  check_bytes(bytes);
   double seconds = 0;
   int stride = 1;
   for (const int factor : factors) {

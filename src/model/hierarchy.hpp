@@ -28,10 +28,13 @@ class HierarchyModel {
 
   int ranks() const { return layers_.ranks(); }
   const Costs& costs() const { return costs_; }
+  // Throws kInvalidArgument unless the bytes are a number from 0 on.
+  static void check_bytes(double bytes);
   double layer_seconds(int stride, int length, double bytes) {
     return ring_layer_seconds(bytes / stride, layers_.layer(stride, length), costs_);
   }
-  // For a message of so many bytes. Throws kInvalidArgument where the product of the factors does not divide the ranks.
+  // For a message of so many bytes. Throws kInvalidArgument where the product of the factors does not divide the ranks,
+  // and what check_bytes() throws.
   std::vector<LayerTime> layer_times(std::span<const int> factors, double bytes);
   double seconds(std::span<const int> factors, double bytes);
 

@@ -85,6 +85,11 @@ int64_t ordered_factorisations(int number, int64_t most) {
 }
 
 HierarchyRanking search_all_hierarchies(HierarchyModel& model, int ranks, double bytes, int keep) {
+  HierarchyModel::check_bytes(bytes);
+  if (ranks < 1 || model.ranks() % ranks != 0) {
+    fail(ErrorCode::kInvalidArgument, "hierarchies of ", counted(ranks, "rank"), " of ", model.ranks(),
+         "; their number is a divisor of that, from 1 on");
+  }
   if (ordered_factorisations(ranks, kMostHierarchies + 1) > kMostHierarchies) {
     fail(ErrorCode::kInvalidArgument, "there are more than ", kMostHierarchies, " hierarchies of ",
          counted(ranks, "rank"), "; grow them from those of fewer ranks instead");
@@ -95,6 +100,7 @@ HierarchyRanking search_all_hierarchies(HierarchyModel& model, int ranks, double
 }
 
 std::map<int, HierarchyRanking> grow_hierarchies(HierarchyModel& model, double bytes, int keep) {
+  HierarchyModel::check_bytes(bytes);
   std::map<int, HierarchyRanking> grown;
   for (const int ranks : divisors(model.ranks())) {
     Ranking ranking(keep);

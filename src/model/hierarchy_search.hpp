@@ -24,13 +24,14 @@ struct HierarchyRanking {
 int64_t ordered_factorisations(int number, int64_t most);
 
 // Tries every ordered factorisation of `ranks`, which has to divide the model's. Keeps the best `keep`. Throws
-// kInvalidArgument where they are more than ten million.
+// kInvalidArgument where it does not, where factorisations are more than ten million, where `keep` is less than 1, and
+// where there is no message of so many bytes.
 HierarchyRanking search_all_hierarchies(HierarchyModel& model, int ranks, double bytes, int keep);
 
 // The best of every divisor of the model's ranks. Each hierarchy is one of the best of fewer ranks with a layer more
 // (UEN-51): a new last layer, or a larger one in place of the last. The time of a hierarchy is the sum of two: that of
 // all layers but the last, which does not depend on the last, and that of the last. So the best has the best below it,
-// and `keep` of each suffice to find the best `keep`.
+// and `keep` of each suffice to find the best `keep`. Throws kInvalidArgument for bytes and `keep` as the search above.
 std::map<int, HierarchyRanking> grow_hierarchies(HierarchyModel& model, double bytes, int keep);
 int64_t evaluations_of(const std::map<int, HierarchyRanking>& grown);
 

@@ -2,6 +2,7 @@
 #include "model/plan_cost.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 #include <utility>
@@ -20,12 +21,14 @@ Line after(double seconds, const Line& line) { return {seconds + line.start, lin
 std::vector<MemoryBytes> memory_bytes(const Plan& plan, const PlanCounts& counts) {
   std::vector<MemoryBytes> bytes;
   if (plan.chunk_count() == 0) return bytes;
-  std::set<std::pair<int64_t, int64_t>> seen;
+  std::set<std::array<int64_t, 3>> seen;
   for (size_t rank = 0; rank < counts.chunks_read.size(); ++rank) {
-    const int64_t all = counts.chunks_read[rank] + counts.chunks_written[rank];
-    if (!seen.insert({all, counts.chunks_combined[rank]}).second) continue;
+    const int64_t combined = counts.chunks_combined[rank], of_core = counts.chunks_of_cores[rank];
+    const int64_t all = counts.chunks_read[rank] + counts.chunks_written[rank] - of_core;
+    if (!seen.insert({all, combined, of_core}).second) continue;
     const double chunks = chunks_of_size(plan);
-    bytes.push_back({static_cast<double>(all) / chunks, static_cast<double>(counts.chunks_combined[rank]) / chunks});
+    bytes.push_back({static_cast<double>(all) / chunks, static_cast<double>(combined) / chunks,
+                     static_cast<double>(of_core) / chunks});
   }
   return bytes;
 }
@@ -82,6 +85,7 @@ CostCurve PlanModel::curve(const Costs& costs, FlagPlace flags) const {
     for (const Line& line : costs.memory_lines()) {
       curve.add({costs.launch_seconds + line.start, line.per_byte * bytes});
     }
+    if (costs.core_gbps > 0) curve.add({costs.launch_seconds, of_rank.of_core / (costs.core_gbps * kBytesPerGb)});
   }
   // Between two of these sizes the critical path is one of theirs, or hardly longer.
   for (const double bytes : {0.0, 1e3, 3e4, 3e5, 3e6, 1e8, std::numeric_limits<double>::infinity()}) {

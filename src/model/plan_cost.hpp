@@ -29,9 +29,9 @@ enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  /
 StepCosts step_costs(const Costs& costs, FlagPlace flags);
 
 // The bytes that a rank reads and writes for each byte of the message, and those of them that combining operations
-// move.
+// move. Beside them, what a CPU core moves for a rank with a GPU.
 struct MemoryBytes {
-  double all = 0, combined = 0;
+  double all = 0, combined = 0, of_core = 0;
 };
 
 // A plan on a machine, as the model sees it. The plan need not be proved yet: it is cheaper to try many than to prove

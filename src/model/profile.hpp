@@ -37,6 +37,8 @@ struct Costs {
   // The first bytes that a rank reads and writes in a call are in its cache; 0: none are.
   double cache_gbps = 0, cache_bytes = 0;
   double combine_share = 1;  // what bytes count there that an operation combines, over those that it copies; 1 or more
+  // What the CPU core of a rank with a GPU reads and writes, 10^9 bytes/s, in queues that combine; 0: not looked at.
+  double core_gbps = 0;
 
   // The time that so many bytes take in a rank's memory, as a maximum of lines: one for those in its cache, one for the
   // others.

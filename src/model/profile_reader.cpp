@@ -268,7 +268,8 @@ KernelCosts read_kernel_costs(const JsonValue& object) {
 
 Costs read_costs(const JsonValue& object) {
   object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "half_bytes",
-                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "LL", "LL128", "rings", "kernels"});
+                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "core_gbps", "LL", "LL128", "rings",
+                     "kernels"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;
@@ -278,6 +279,7 @@ Costs read_costs(const JsonValue& object) {
   if (const auto bytes = object.find("cache_bytes")) costs.cache_bytes = static_cast<double>(read_bytes(*bytes));
   costs.combine_share = number_or(object, "combine_share", 1);
   if (costs.combine_share < 1) object.at("combine_share").fail_expected("a number from 1 on");
+  costs.core_gbps = number_or(object, "core_gbps", 0);
   costs.link_efficiency = read_share(object, "link_efficiency", 1);
   costs.signal_seconds = read_by_link(object.at("signal_us"), kMicro);
   if (const auto bytes = object.find("half_bytes")) costs.half_bytes = read_by_link(*bytes, 1);

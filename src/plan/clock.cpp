@@ -40,7 +40,13 @@ void ClockStore::Knowledge::raise(size_t component, int32_t time) {
 }
 
 void ClockStore::Knowledge::merge(const Knowledge& other) {
+  // Pages lie all over the memory: those that come next are on their way while others are compared.
+  constexpr size_t kAhead = 6;
   for (size_t i = 0; i < pages_.size(); ++i) {
+    if (i + kAhead < pages_.size()) {
+      __builtin_prefetch(pages_[i + kAhead].get());
+      __builtin_prefetch(other.pages_[i + kAhead].get());
+    }
     if (!other.pages_[i] || other.pages_[i] == pages_[i]) continue;
     if (pages_[i]) {
       merge(pages_[i], other.pages_[i]);

@@ -1,4 +1,4 @@
-// Replaces messages by stores into mailboxes.
+// Replaces messages by stores into inboxes.
 #include "plan/one_node.hpp"
 
 #include <utility>
@@ -14,7 +14,7 @@ class Rewriter {
  public:
   explicit Rewriter(const Plan& plan) : plan_(plan), pairing_(check_form(plan)), result_(plan) {
     result_.node_of.assign(plan.node_of.size(), 0);
-    for (int rank = 0; rank < plan.rank_count(); ++rank) add_mailboxes(rank);
+    for (int rank = 0; rank < plan.rank_count(); ++rank) add_inboxes(rank);
   }
 
   Plan rewrite() {
@@ -28,13 +28,13 @@ class Rewriter {
   }
 
  private:
-  // Gives each message a mailbox and a signal of the receiving rank.
-  void add_mailboxes(int rank) {
+  // Gives each message an inbox and a signal of the receiving rank.
+  void add_inboxes(int rank) {
     RankPlan& receiver = result_.ranks[rank];
-    std::vector<Place>& mailboxes = mailboxes_.emplace_back();
+    std::vector<Place>& inboxes = inboxes_.emplace_back();
     first_signal_.push_back(receiver.signals);
     for (const Pair& message : pairing_.messages[rank]) {
-      mailboxes.push_back({rank, Buffer::kScratch, receiver.scratch_slots});
+      inboxes.push_back({rank, Buffer::kScratch, receiver.scratch_slots});
       receiver.scratch_slots += operation_at(plan_, message.to).chunks;
     }
     receiver.signals += receiver.messages;
@@ -46,11 +46,11 @@ class Rewriter {
     after.operations.clear();
     for (const Operation& it : before.operations) {
       if (it.kind == OpKind::kSend) {
-        if (it.chunks > 0) after.operations.push_back(copy(it, mailboxes_[it.peer_rank][it.number], it.sources[0]));
+        if (it.chunks > 0) after.operations.push_back(copy(it, inboxes_[it.peer_rank][it.number], it.sources[0]));
         after.operations.push_back(tell(OpKind::kSignal, it, it.peer_rank));
       } else if (it.kind == OpKind::kReceive) {
         after.operations.push_back(tell(OpKind::kWait, it, rank));
-        if (it.chunks > 0) after.operations.push_back(copy(it, it.destinations[0], mailboxes_[rank][it.number]));
+        if (it.chunks > 0) after.operations.push_back(copy(it, it.destinations[0], inboxes_[rank][it.number]));
       } else {
         after.operations.push_back(it);
       }
@@ -78,7 +78,7 @@ class Rewriter {
   const Plan& plan_;
   const Pairing pairing_;
   Plan result_;
-  std::vector<std::vector<Place>> mailboxes_;  // [receiving rank][message]
+  std::vector<std::vector<Place>> inboxes_;  // [receiving rank][message]
   std::vector<int> first_signal_;              // for each receiving rank, the first signal of its messages
 };
 

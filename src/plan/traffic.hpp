@@ -33,6 +33,10 @@ struct Transfer {
 // are received. `found` is emptied first, so that callers can keep it from one operation to the next.
 void find_transfers(const Plan& plan, const Pairing& pairing, const OperationId& id, std::vector<Transfer>& found);
 
+// Whether the queue is the work of a CPU core beside a GPU: one that combines. Others of its engine only pass data on,
+// which takes a core little time where copy engines and NICs do it.
+bool keeps_core_busy(const Plan& plan, int rank, int queue);
+
 // Chunks that cross from one memory (or engine) to another in one execution of the plan.
 struct Traffic {
   Endpoint from;
@@ -45,7 +49,8 @@ struct PlanCounts {
   std::vector<Traffic> traffic;      // between different endpoints, sorted
   std::vector<int64_t> chunks_read;  // by each rank's engines, in chunks
   std::vector<int64_t> chunks_written;
-  std::vector<int64_t> chunks_combined;  // of both, by operations of several sources
+  std::vector<int64_t> chunks_of_cores;  // of both, by queues of CPUs that keep a core busy
+  std::vector<int64_t> chunks_combined;  // of both, by operations of several sources of all other queues
 };
 
 // The form of the plan must be right.

@@ -1,5 +1,5 @@
-// A GPU as calls over several hosts see it. They stage its buffers in host memory, since the network takes data from
-// there. Tests have one of their own that is no GPU.
+// A GPU as staged calls see it. Its buffers are staged in host memory, where CPUs and the network take
+// data from. Tests have one of their own that is no GPU.
 //
 // All copies of a call are enqueued when it is made. The GPU and the CPU then tell each other by counters in pinned
 // memory how far they are. So the thread that waits for the GPU never has to call CUDA. CUDA keeps its callers waiting

@@ -24,7 +24,7 @@ int pieces_of(const Plan& plan, const Operation& operation) {
   return (operation.chunk + operation.chunks - 1) / per_block - operation.chunk / per_block + 1;
 }
 
-// The demands of a rank's part of a plan on a runtime. A message that becomes stores takes a mailbox and a signal at
+// The demands of a rank's part of a plan on a runtime. A message that becomes stores takes an inbox and a signal at
 // its receiver, and a copy at each end that has data.
 struct RankNeeds {
   RankNeeds(const Plan& plan, const RankPlan& rank, bool messages_as_stores)

@@ -440,6 +440,35 @@ TEST_P(EveryAlgorithm, HundredsOfRanksVerifyInSeconds) {
   EXPECT_LT(seconds, 5.0);
 }
 
+// In an odd number of parts, where the algorithm takes that; else in one.
+std::vector<AlgorithmArguments> forms_in_odd_parts(const Algorithm& algorithm, const AlgorithmArguments& machine) {
+  std::vector<AlgorithmArguments> forms = test::forms_of(algorithm, machine, {machine.ranks % 2 == 0 ? 3 : 5});
+  return forms.empty() ? test::forms_of(algorithm, machine) : forms;
+}
+
+// Numbers of ranks that are powers of two, next to one, primes, and neither.
+TEST_P(EveryAlgorithm, IsProvedForManyNumbersOfRanks) {
+  const Algorithm& algorithm = algorithms()[GetParam()];
+  std::vector<int> numbers(33);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  if (!test::kSanitized) numbers.insert(numbers.end(), {48, 64, 96, 128});
+  int proved = 0;
+  for (const int ranks : numbers) {
+    for (const Collective collective : algorithm.collectives) {
+      for (AlgorithmArguments machine : machines_of(ranks)) {
+        machine.collective = collective;
+        for (const AlgorithmArguments& form : forms_in_odd_parts(algorithm, machine)) {
+          SCOPED_TRACE(describe(algorithm, form));
+          ASSERT_NO_THROW(verify(algorithm.make(form)));
+          ++proved;
+        }
+      }
+    }
+  }
+  std::cout << algorithm.name << ": " << proved << " plans\n";
+  EXPECT_GE(proved, static_cast<int>(std::min<size_t>(kMostLinkedRanks, numbers.size())));
+}
+
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, ::testing::Range(size_t{0}, algorithms().size()),
                          [](const auto& info) { return std::string(algorithms()[info.param].name); });
 

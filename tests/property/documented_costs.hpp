@@ -257,6 +257,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     for (int rank = 0; rank < p; ++rank) calls |= together(a, rank, (rank + 1) % p) ? peer : 0;
     return {p - 1 + (a.collective == Collective::kAllGather ? calls : 0)};
   }
+  if (algorithm == "host_staged") return {2 * (p - 1)};
   if (algorithm == "hierarchical_ring") {
     int steps = 0;
     for (const int factor : factors_in(plan.algorithm)) steps += 2 * (factor - 1);
@@ -379,6 +380,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
   const int64_t p = a.ranks, parts = a.parts;
   const bool peer = a.access == Access::kZeroCopy;
   if (algorithm == "ring") return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1) * parts;
+  if (algorithm == "host_staged") return 2 * p * (p - 1);
   if (algorithm == "hierarchical_ring") {
     int64_t chunks = 0, piece = p;
     for (const int factor : factors_in(plan.algorithm)) chunks += 2 * p * (factor - 1) * (piece /= factor) * parts;

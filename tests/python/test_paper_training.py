@@ -133,7 +133,7 @@ def test_cosmoflow_shares_fall_with_the_batch():
 
 @pytest.mark.parametrize("pattern", temucin_schemes.PATTERNS)
 @pytest.mark.parametrize("name", ["mist", "cedar"])
-def test_a_second_path_takes_its_eighths_from_the_link(name, pattern):
+def test_a_host_path_takes_its_eighths_from_the_link(name, pattern):
     machine = temucin_schemes.machine(name)
 
     def run(paths):

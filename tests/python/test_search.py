@@ -1,6 +1,7 @@
 """`plait search`: hierarchies by closed form, from the command line and from Python."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,15 @@ def test_what_python_cannot_search():
             hierarchies.search_all(BYTES, 8, keep)
         with pytest.raises(InvalidArgument, match=f"keep is {keep}"):
             hierarchies.grow(BYTES, keep)
+    for size in (-1, -math.inf, math.nan, math.inf):
+        for search_it in (hierarchies.grow, lambda size: hierarchies.search_all(size, 8)):
+            with pytest.raises(InvalidArgument, match="its size is a number from 0 on"):
+                search_it(size)
+        with pytest.raises(InvalidArgument, match="its size is a number from 0 on"):
+            hierarchies.seconds([8], size)
+    for ranks in (0, -8, 3, 16):
+        with pytest.raises(InvalidArgument, match=f"hierarchies of {ranks} ranks of 8"):
+            hierarchies.search_all(BYTES, ranks)
     with pytest.raises(InvalidArgument, match="less than 1"):
         models.extension_of([0], [4])
 

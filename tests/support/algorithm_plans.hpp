@@ -1,11 +1,15 @@
 // All ways to ask the algorithms for a plan, for tests that cover every algorithm, including future ones.
 #pragma once
 
+#include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/spec.hpp"
 #include "base/error.hpp"
+#include "plan/json.hpp"
 
 namespace plait::test {
 
@@ -70,12 +74,48 @@ inline bool needs_links(const Algorithm& algorithm) {
   return forms_of(algorithm, four).empty();
 }
 
-// The same as users write them: "flat(store)", "ring(parts=2)". Factors are left out, and so are parts=1.
+// Messages are for ranks of several nodes, and for counts that other ranks do not know.
+inline bool sends_messages(const Plan& plan) {
+  return std::ranges::any_of(plan.ranks, [](const RankPlan& it) { return it.messages > 0; });
+}
+
+inline bool has_host_slots(const Plan& plan) {
+  return std::ranges::any_of(plan.ranks, [](const RankPlan& it) { return it.host_slots > 0; });
+}
+
+// The staged plans of every algorithm that kernels perform over ranks of one node, each once. Nothing known of links,
+// and links between all ranks: algorithms write other plans then.
+inline std::vector<Plan> plans_over(int ranks, const std::vector<int>& parts) {
+  std::vector<Plan> plans;
+  std::set<std::string> seen;
+  AlgorithmArguments machine;
+  machine.ranks = ranks;
+  machine.engine = Engine::kSm;
+  for (const bool has_links : {false, true}) {
+    if (has_links) machine.links = links_of_all(ranks);
+    for (const Algorithm& algorithm : algorithms()) {
+      for (const Collective collective : algorithm.collectives) {
+        machine.collective = collective;
+        machine.root = has_root(collective) ? ranks - 1 : 0;
+        for (const AlgorithmArguments& form : forms_of(algorithm, machine, parts)) {
+          Plan plan = algorithm.make(form);
+          if (plan.access != Access::kStaged || sends_messages(plan) || has_host_slots(plan)) continue;
+          if (seen.insert(to_json(plan)).second) plans.push_back(std::move(plan));
+        }
+      }
+    }
+  }
+  return plans;
+}
+
+// The same as users write them: "flat(store)", "ring(parts=2)". Factors are left out, and so are parts=1. On GPUs,
+// those that kernels perform.
 inline std::vector<std::string> texts_for(const AlgorithmArguments& machine, const std::vector<int>& parts = {1}) {
   std::vector<std::string> texts;
   for (const Algorithm& algorithm : algorithms()) {
     if (!serves(algorithm, machine.collective)) continue;
     for (const AlgorithmArguments& form : forms_of(algorithm, machine, parts)) {
+      if (machine.engine == Engine::kSm && has_host_slots(algorithm.make(form))) continue;
       texts.push_back(to_text(spec_of(algorithm, form)));
     }
   }

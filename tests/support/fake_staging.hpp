@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -138,7 +139,10 @@ class FakeStaging final : public StagingDevice {
     done_ = out_.record();
     stream_at(stream).wait(done_);
   }
-  void finish() override { out_.finish(); }
+  void finish() override {
+    out_.finish();
+    blocking_.finish();
+  }
   void check() override {
     if (is_broken_) fail(ErrorCode::kSystem, "CUDA says that a copy failed");
   }
@@ -171,7 +175,7 @@ class FakeStaging final : public StagingDevice {
   int copies_ = 0;
   void* last_stream_ = nullptr;
   FakeStream::Event done_;
-  FakeStream in_, out_, blocking_;  // last: their threads use the others
+  FakeStream blocking_, in_, out_;  // last: their threads use the others
 };
 
 }  // namespace plait::test

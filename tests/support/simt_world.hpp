@@ -47,9 +47,9 @@ class SimtWorld {
   void begin_epochs_after(uint64_t epoch) {
     for (size_t rank = 0; rank < blocks_.size(); ++rank) {
       for (ChannelState& state : states_[rank]) state.epoch = state.everyone_completed = epoch;
-      auto* const completed = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::completed_at(0, 0, 0));
+      auto* const completed = reinterpret_cast<uint64_t*>(blocks_[rank].get() + OrdinaryRoom::completed_at(0, 0, 0));
       std::fill(completed, completed + kAllChannels * kMostDeviceRanks * kMostQueues, epoch);
-      auto* const of_long = reinterpret_cast<uint64_t*>(blocks_[rank].get() + BlockLayout::long_completed_at(0, 0, 0));
+      auto* const of_long = reinterpret_cast<uint64_t*>(blocks_[rank].get() + LongRoom::completed_at(0, 0, 0));
       std::fill(of_long, of_long + kLongChannels * kMostDeviceRanks * kLongQueues, epoch);
     }
   }

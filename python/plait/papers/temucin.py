@@ -209,7 +209,7 @@ def schemes_table(schemes: Sequence[Scheme]) -> Table:
 
 
 def two_paths_table(name: str) -> Table:
-    """A table of what each design gains by a second path inside sockets (TEM-16, TEM-19)."""
+    """A table of what each design gains by a host path inside sockets (TEM-16, TEM-19)."""
     rows = [["leaders, a queue for each stage", *(two_path_seconds(name, MIDDLE, host) for host in range(4))]]
     rows += [[it.name, *(pattern_seconds(name, it, MIDDLE, host) for host in range(4))] for it in PATTERNS]
     shown = [[row[0], *(f"{1e3 * time:.2f}" for time in row[1:]), _best_share(row[1:])] for row in rows]
@@ -288,7 +288,7 @@ def _paths_section() -> Section:
             compared_with_place(values),
             "Where Plait differs: it gives every link 80% of what it states, and the paper saw 90% on NVLink between "
             "Cedar's GPUs (45 of 50 GB/s) and 97% on Mist's (134 over 1.84 is 73 of 75). So absolute rates are lower "
-            "here. Ratios do not depend on that share, and are larger: the second path costs nothing here but signals "
+            "here. Ratios do not depend on that share, and are larger: the host path costs nothing here but signals "
             "and its first part, while UCX has copies, streams and events to start.",
             "One message at a time waits for its last part, which crosses two links one after the other; of 64 "
             "messages only the last one's does. That is why osu_bw shows more than a put.",
@@ -354,12 +354,12 @@ def _stages_section() -> Section:
             "In the paper members pass data to their leaders over both paths. Here that costs more than it gives, on "
             "either machine. A leader's link to its CPU carries what leaders exchange; on Mist it then "
             "carries the members' share as well, and on Cedar the way through the host is the narrowest of all. The "
-            "paper leaves second paths out between sockets for the same reason (TEM-19), and so do these plans.",
-            f"Where both GPUs of a socket share the work, a second path does help on Mist: {1e3 * ring[0]:.2f} ms "
+            "paper leaves host paths out between sockets for the same reason (TEM-19), and so do these plans.",
+            f"Where both GPUs of a socket share the work, a host path does help on Mist: {1e3 * ring[0]:.2f} ms "
             f"become {1e3 * min(ring[1:]):.2f}. Leaders with a queue for each stage still need less, "
             f"{1e3 * leaders:.2f}, since the bus between sockets is the limit, and they keep it busy. On Cedar a "
-            "second path helps the flat exchange, too, but one that writes straight into outputs needs half of "
-            "that. The paper has no figure that separates its second path from the rest of the design, so nothing "
+            "host path helps the flat exchange, too, but one that writes straight into outputs needs half of "
+            "that. The paper has no figure that separates its host path from the rest of the design, so nothing "
             "stands beside this table.",
         ],
     )

@@ -45,7 +45,12 @@ bool Carrier::by_host(int from, int to) const {
 }
 
 Place Carrier::take_landing(int from, int to, int count) {
-  return by_host(from, to) ? builder_.take_host(from, count) : builder_.take_scratch(to, count);
+  if (by_host(from, to)) return builder_.take_host(from, count);
+  return together(from, to) ? builder_.take_scratch(to, count) : take_slots(to, count);
+}
+
+Place Carrier::take_slots(int rank, int count) {
+  return detour_.landings == Buffer::kHost ? builder_.take_host(rank, count) : builder_.take_scratch(rank, count);
 }
 
 Arrival Carrier::store(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
@@ -72,14 +77,14 @@ Arrival Carrier::put(QueueId from, const std::vector<Place>& sources, const std:
     if (!kept.empty()) builder_.reduce(from, kept, sources, range.first, range.count);
     return arrival;
   }
-  const std::vector<Place> results = kept.empty() ? std::vector{builder_.take_scratch(from.rank, range.count)} : kept;
+  const std::vector<Place> results = kept.empty() ? std::vector{take_slots(from.rank, range.count)} : kept;
   builder_.reduce(from, results, sources, range.first, range.count);
   return send(from, results[0], to, landing, range);
 }
 
 Arrival Carrier::expose(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing) {
   if (together(from.rank, to.rank)) return {source, builder_.signal(from, to)};
-  return send(from, source, to, landing ? *landing : builder_.take_scratch(to.rank, range.count), range);
+  return send(from, source, to, landing ? *landing : take_slots(to.rank, range.count), range);
 }
 
 SignalId Carrier::tell(QueueId from, QueueId to) {

@@ -25,6 +25,7 @@ struct Detour {
   Engine engine = Engine::kCpu;                 // of queues that relay
   // kHost: whether there is such a path between two ranks of a node; empty: between all.
   std::function<bool(int from, int to)> among = {};
+  Buffer landings = Buffer::kScratch;  // of messages between nodes: at the receiver, and at the sender where they leave
 };
 
 // Between nodes a rank gets two network queues, one that sends and one that receives. With a single queue, if
@@ -41,16 +42,18 @@ class Carrier {
   // Whether data goes from one to the other by way of host memory.
   bool by_host(int from, int to) const;
 
-  // Takes a landing place for put(): neighbouring slots at the receiver or, by way of host memory, at the sender.
+  // Takes a landing place for put(): neighbouring slots at the receiver or, by way of host memory in a node, at the
+  // sender.
   Place take_landing(int from, int to, int count);
 
   // `from` combines the sources, and stores the result at `landing`, a place that `to` can read, and at `kept`, places
   // on its own node. Between nodes the result leaves from the only source, or from the first kept place, which must be
-  // the rank's own, or from scratch of its own.
+  // the rank's own, or from slots of its own.
   Arrival put(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
               Place landing, ChunkRange range);
 
-  // Lets `to` read what `from` has at `source`. Between nodes it is sent to `landing`, or to scratch if none is given.
+  // Lets `to` read what `from` has at `source`. Between nodes it is sent to `landing`, or to slots of its own
+  // if none is given.
   Arrival expose(QueueId from, Place source, QueueId to, ChunkRange range, std::optional<Place> landing = {});
 
   // These are the three parts of expose(), for many messages at once between nodes. release() lets the network send
@@ -79,6 +82,8 @@ class Carrier {
   QueueId relay_queue(int rank, int from, int to);
   QueueId out_queue(int rank);
   QueueId in_queue(int rank);
+  // Slots for what passes between nodes.
+  Place take_slots(int rank, int count);
   // Within a node: `from` stores what it combines. By way of another rank, that one stores it at the landing place.
   Arrival store(QueueId from, const std::vector<Place>& sources, const std::vector<Place>& kept, QueueId to,
                 Place landing, ChunkRange range);

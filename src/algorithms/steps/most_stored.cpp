@@ -19,7 +19,7 @@ class MostStored {
         stores_(add_queues(builder_, arguments)),
         combines_(add_queues(builder_, arguments)),
         inboxes_(arguments),
-        offers_(arguments),
+        published_(arguments),
         to_fetch_(arguments.ranks),
         to_combine_(arguments.ranks) {}
 
@@ -27,7 +27,7 @@ class MostStored {
     take_scratch();
     const int last = parts_ - 1;
     for (int rank = 0; rank < ranks_; ++rank) {
-      give(combines_[rank], offers_, last, 1);
+      give(combines_[rank], published_, last, 1);
       tell(combines_[rank], stores_, to_fetch_);
       if (!keeps(rank) || gives_all_alike()) continue;  // this queue has time until something comes
       builder_.copy(combines_[rank], output_of(rank), input_of(rank), chunk(rank, rank, 0), parts_);
@@ -37,7 +37,7 @@ class MostStored {
       tell(stores_[rank], combines_, to_combine_);
     }
     for (int rank = 0; rank < ranks_; ++rank) {
-      get(stores_[rank], to_fetch_[rank], offers_, last, 1);
+      get(stores_[rank], to_fetch_[rank], published_, last, 1);
       get(combines_[rank], to_combine_[rank], inboxes_, 0, last);
     }
   }
@@ -63,11 +63,11 @@ class MostStored {
 
   void take_scratch() {
     for (int from = 0; from < ranks_; ++from) {
-      std::optional<Place> offer;
+      std::optional<Place> published;
       for (const int to : takers_from(arguments_, from)) {
         inboxes_.at(to, from) = builder_.take_scratch(to, parts_ - 1);
-        if (!offer || !gives_all_alike()) offer = builder_.take_scratch(from);
-        offers_.at(to, from) = *offer;
+        if (!published || !gives_all_alike()) published = builder_.take_scratch(from);
+        published_.at(to, from) = *published;
       }
     }
   }
@@ -82,7 +82,7 @@ class MostStored {
       const Place place = places.at(to, from);
       if (!gives_all_alike()) {
         builder_.copy(queue, place, input_of(from), chunk(from, to, part), parts);
-      } else if (alike.empty() || place != alike.back()) {  // one offer serves all
+      } else if (alike.empty() || place != alike.back()) {  // one place serves all
         alike.push_back(place);
       }
     }
@@ -119,7 +119,7 @@ class MostStored {
   const int ranks_, parts_;
   PlanBuilder& builder_;
   std::vector<QueueId> stores_, combines_;                    // [rank]: its queues 0 and 1
-  Table inboxes_, offers_;                                    // what is stored at `to`, and what `from` keeps for it
+  Table inboxes_, published_;  // what is stored at `to`, and what `from` keeps for it
   std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: those that it waits for
 };
 

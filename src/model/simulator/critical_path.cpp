@@ -85,9 +85,7 @@ class WayBack {
       seconds -= taken;
     };
     const SimulatedRun::Last& last = run_.lasts[piece.step];
-    const bool in_memory = last.resource != SimulatedRun::Last::kNothing &&
-                           (program_.resources[last.resource].kind == SimulatedResource::Kind::kMemory ||
-                            program_.resources[last.resource].kind == SimulatedResource::Kind::kCtas);
+    const bool in_memory = last.resource != SimulatedRun::Last::kNothing && is_of_rank(last.resource);
     piece.resource = in_memory || last.shared ? last.resource : narrowest;
     const double whole = seconds;
     take(Cause::kBandwidth, full);
@@ -103,6 +101,13 @@ class WayBack {
     if (!in_memory && piece.resource != SimulatedRun::Last::kNothing)
       path_.resource_seconds[piece.resource] += on_links;
     if (in_memory && narrowest != SimulatedRun::Last::kNothing) path_.resource_seconds[narrowest] += on_links;
+  }
+
+  // Whether it is what reads and writes next to a rank.
+  bool is_of_rank(uint32_t resource) const {
+    const SimulatedResource::Kind kind = program_.resources[resource].kind;
+    return kind == SimulatedResource::Kind::kMemory || kind == SimulatedResource::Kind::kCtas ||
+           kind == SimulatedResource::Kind::kCore;
   }
 
   static constexpr double kNoise = 1e-9;  // of rounding

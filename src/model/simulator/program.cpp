@@ -51,6 +51,7 @@ class Compiler {
   void add_queue(OperationId id) {
     SimulatedQueue queue{id.rank, id.queue, program_.steps.size(), 0};
     const auto& operations = plan_.ranks[static_cast<size_t>(id.rank)].queues[static_cast<size_t>(id.queue)].operations;
+    is_of_core_ = keeps_core_busy(plan_, id.rank, id.queue);
     for (; id.operation < static_cast<int>(operations.size()); ++id.operation) {
       add(id, operations[static_cast<size_t>(id.operation)]);
     }
@@ -101,7 +102,8 @@ class Compiler {
                           operation.chunks);
       }
       const size_t places = operation.sources.size() + operation.destinations.size();
-      builder_.add_flow(builder_.memory_route(id.rank), static_cast<int64_t>(places) * operation.chunks);
+      builder_.add_flow(is_of_core_ ? builder_.core_route(id.rank) : builder_.memory_route(id.rank),
+                        static_cast<int64_t>(places) * operation.chunks);
       // The sender reads it.
       if (continues) builder_.add_flow(builder_.memory_route(operation.peer_rank), operation.chunks);
     }
@@ -132,6 +134,7 @@ class Compiler {
   SimulatorProgram& program_;
   std::vector<uint32_t> first_signal_, first_message_;  // of each rank
   std::vector<Transfer> transfers_;                     // of the operation at hand
+  bool is_of_core_ = false;                             // the queue at hand
 };
 
 void check_placed(const Plan& plan, const Routes& routes) {

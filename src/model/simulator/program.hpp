@@ -24,6 +24,7 @@ struct SimulatedResource {
     kNicOut,  // what all ports of a NIC send together, where its links could carry more
     kNicIn,
     kMemory,  // of a rank: what its engines read and write
+    kCore,    // of a rank with a GPU: what a core of its CPU reads and writes, in a queue that combines
     kCtas,    // of a queue of a launch on GPUs: what its threads read and write in their own memory
     kPace,    // of a rank: the most that a launch stores to host memory
   };
@@ -47,8 +48,8 @@ struct SimulatedRoute {
     bool is_back = false;   // the other direction of a link, on which loads send their requests
     uint32_t alike = 1;     // flows of other ranks for which this one stands that are there as well, and itself
   };
-  static constexpr int kInMemory = -1, kPaced = -2;
-  int from = kInMemory, to = kInMemory;  // devices; kPaced: no way, but a limit of what goes elsewhere
+  static constexpr int kInMemory = -1, kPaced = -2, kByCore = -3;
+  int from = kInMemory, to = kInMemory;  // devices; kPaced, kByCore: no way, but a limit of what goes elsewhere
   LinkKind medium = LinkKind::kNvlink;
   Mover mover = Mover::kAny;
   std::vector<Use> uses;

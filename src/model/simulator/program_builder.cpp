@@ -17,6 +17,10 @@ bool limits_its_links(const Topology& topology, int nic) {
   return port_gbps > 0 && port_gbps < links_gbps;
 }
 
+bool is_of_rank(SimulatedResource::Kind kind) {
+  return kind == SimulatedResource::Kind::kMemory || kind == SimulatedResource::Kind::kCore;
+}
+
 }  // namespace
 
 void ProgramBuilder::begin_work(bool combines) {
@@ -111,6 +115,16 @@ uint32_t ProgramBuilder::memory_route(int rank, uint32_t ctas) {
   return found->second;
 }
 
+uint32_t ProgramBuilder::core_route(int rank) {
+  const auto [found, is_new] = core_routes_.try_emplace(rank, static_cast<uint32_t>(program_.routes.size()));
+  if (is_new) {
+    SimulatedRoute& route = program_.routes.emplace_back();
+    route.from = route.to = SimulatedRoute::kByCore;
+    route.uses.push_back(use_of({SimulatedResource::Kind::kCore, rank}, 1));
+  }
+  return found->second;
+}
+
 // A folded plan has a flow alike for each shift, and they are spread evenly over all that shifts take the resource to.
 SimulatedRoute::Use ProgramBuilder::use_of(SimulatedResource resource, double share, bool is_back) {
   if (shifts_ == nullptr) return {numbered(resource), share, is_back, 1};
@@ -120,7 +134,7 @@ SimulatedRoute::Use ProgramBuilder::use_of(SimulatedResource resource, double sh
     resource.index = links.first.link;
     resource.forward = links.first.forward;
     orbit = links.size;
-  } else if (resource.kind == SimulatedResource::Kind::kMemory) {
+  } else if (is_of_rank(resource.kind)) {
     resource.index = shifts_->representative(resource.index);
   } else {
     resource.index = symmetry_->representative(resource.index);

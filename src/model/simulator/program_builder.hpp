@@ -32,6 +32,8 @@ class ProgramBuilder {
   uint32_t pace_route(uint32_t pace);
   // Through the memory of a rank, for a queue that may have CTAs of its own.
   uint32_t memory_route(int rank, uint32_t ctas = kNoRoute);
+  // By the CPU core of a rank with a GPU.
+  uint32_t core_route(int rank);
   uint32_t numbered(const SimulatedResource& resource);
 
   // The work at hand: what crosses between the same devices goes together.
@@ -57,6 +59,7 @@ class ProgramBuilder {
   std::map<std::tuple<int, int, Mover>, uint32_t> device_routes_;
   std::map<std::pair<int, uint32_t>, uint32_t> memory_routes_;
   std::map<uint32_t, uint32_t> pace_routes_;
+  std::map<int, uint32_t> core_routes_;
   std::map<SimulatedResource, uint32_t> resources_;
   std::map<int, bool> limiting_nics_;
   SimulatedWork work_;

@@ -57,6 +57,8 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
       return join("CTAs of a queue, ", resource.index);
     case SimulatedResource::Kind::kPace:
       return "stores to host memory";
+    case SimulatedResource::Kind::kCore:
+      return join("CPU core of rank ", resource.index);
     case SimulatedResource::Kind::kMemory:
       break;
   }
@@ -66,6 +68,7 @@ std::string to_text(const SimulatedResource& resource, const Topology& topology)
 const char* kind_of(const SimulatedResource& resource, const Topology& topology) {
   if (resource.kind == SimulatedResource::Kind::kMemory) return "memory";
   if (resource.kind == SimulatedResource::Kind::kCtas) return "ctas";
+  if (resource.kind == SimulatedResource::Kind::kCore) return "cpu";
   if (resource.kind == SimulatedResource::Kind::kPace) return "pace";
   if (resource.kind != SimulatedResource::Kind::kLink) return "nic";
   return name(topology.links[static_cast<size_t>(resource.index)].kind);

@@ -259,6 +259,8 @@ double gbps_of(const SimulatedResource& resource, const SimulatorProgram& progra
     case SimulatedResource::Kind::kNicOut:
     case SimulatedResource::Kind::kNicIn:
       return topology.devices[static_cast<size_t>(resource.index)].port_gbps / steps.link_share;
+    case SimulatedResource::Kind::kCore:
+      return finite_or(costs.core_gbps);
     case SimulatedResource::Kind::kMemory:
       break;
   }

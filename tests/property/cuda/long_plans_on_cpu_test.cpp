@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <iostream>
-#include <set>
-#include <string>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
 #include "api/given_plan.hpp"
 #include "api/long_launch.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
-#include "plan/json.hpp"
 #include "property/cuda/given_world.hpp"
 #include "support/algorithm_plans.hpp"
 
@@ -21,35 +17,6 @@ namespace plait {
 namespace {
 
 constexpr size_t kMostCount = 200;
-
-// Messages are for ranks of several nodes, and for counts that other ranks do not know.
-bool sends_messages(const Plan& plan) {
-  return std::ranges::any_of(plan.ranks, [](const RankPlan& it) { return it.messages > 0; });
-}
-
-// Nothing known of links, and links between all ranks: algorithms write other plans then.
-std::vector<Plan> plans_over(int ranks) {
-  std::vector<Plan> plans;
-  std::set<std::string> seen;
-  AlgorithmArguments machine;
-  machine.ranks = ranks;
-  machine.engine = Engine::kSm;
-  for (const bool has_links : {false, true}) {
-    if (has_links) machine.links = test::links_of_all(ranks);
-    for (const Algorithm& algorithm : algorithms()) {
-      for (const Collective collective : algorithm.collectives) {
-        machine.collective = collective;
-        machine.root = has_root(collective) ? ranks - 1 : 0;
-        for (const AlgorithmArguments& form : test::forms_of(algorithm, machine, {1, ranks < 4 ? 4 : 2})) {
-          Plan plan = algorithm.make(form);
-          if (plan.access != Access::kStaged || sends_messages(plan)) continue;
-          if (seen.insert(to_json(plan)).second) plans.push_back(std::move(plan));
-        }
-      }
-    }
-  }
-  return plans;
-}
 
 struct Found {
   int plans = 0, long_ones = 0;
@@ -86,7 +53,7 @@ TEST_P(LongPlansOnCpu, EveryAlgorithmIsPerformed) {
   const int ranks = GetParam();
   Found found;
   uint64_t seed = 0;
-  for (const Plan& plan : plans_over(ranks)) {
+  for (const Plan& plan : test::plans_over(ranks, {1, ranks < 4 ? 4 : 2})) {
     ++seed;
     const VerifiedPlan verified = verify(plan);
     SCOPED_TRACE(join(plan.algorithm, ", ", name(plan.collective), ", ", ranks, " ranks, seed ", seed));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -157,6 +158,18 @@ TEST(HierarchySearch, GrowingComputesFewTimes) {
   EXPECT_EQ(search_all_hierarchies(model, 2048, 1e8, 1).evaluations, 1024);
   EXPECT_EQ(evaluations_of(grow_hierarchies(model, 1e8, 5)), 211);
   EXPECT_EQ(evaluations_of(grow_hierarchies(model, 1e8, 1)), 66);
+}
+
+TEST(HierarchySearch, RefusesRanksAndBytesThatAreNone) {
+  const Ranks on("dgx1-v100", 1, 8);
+  HierarchyModel model(on.topology, on.placement, paper_costs());
+  for (const int ranks : {0, -8, 3, 16}) EXPECT_THROW(search_all_hierarchies(model, ranks, 1e8, 5), Error) << ranks;
+  for (const double bytes : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    EXPECT_THROW(search_all_hierarchies(model, 8, bytes, 5), Error) << bytes;
+    EXPECT_THROW(grow_hierarchies(model, bytes, 5), Error) << bytes;
+    EXPECT_THROW(model.layer_times(std::vector{8}, bytes), Error) << bytes;
+  }
+  EXPECT_EQ(search_all_hierarchies(model, 1, 0, 5).best.size(), 1u);
 }
 
 TEST(HierarchySearch, SaysHowOneComesFromAnother) {

@@ -444,7 +444,7 @@ TEST(GpuChoice, LongMessagesGoStraightFromBufferToBuffer) {
   EXPECT_EQ(engine(256 << 20, "send_receive:pull"), std::nullopt);
 }
 
-// ---- The second path, through host memory.
+// ---- The host path.
 
 HostPath host_path(Collective collective, size_t bytes, int ranks = 2) {
   GpuQuery query = query_of(collective, bytes, ranks);

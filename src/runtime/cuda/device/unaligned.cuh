@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "runtime/cuda/device/ptx.cuh"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 
 namespace plait {
 

@@ -8,7 +8,7 @@
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/driver/pdl.hpp"
 #include "runtime/cuda/kernels/catalogue.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 
 namespace plait {
 namespace {

@@ -58,7 +58,7 @@ class SimplePrimitives {
     __syncthreads();
     if (threadIdx.x < operation.count) {
       const FlagRef& flag = launch_.flags[operation.first + threadIdx.x];
-      ptx::store_release(signals(flag.peer) + flag.number * BlockLayout::kSignalStride, value());
+      ptx::store_release(signals(flag.peer) + flag.number * Room::kSignalStride, value());
     }
   }
 
@@ -144,7 +144,7 @@ class SimplePrimitives {
   __device__ uint64_t value() const { return static_cast<uint64_t>(launch_.call) << kCountBits | channel_.epoch(); }
 
   __device__ bool comes(const FlagRef& flag) {
-    const std::byte* address = signals(channel_.self().rank) + flag.number * BlockLayout::kSignalStride;
+    const std::byte* address = signals(channel_.self().rank) + flag.number * Room::kSignalStride;
     const uint64_t expected = value();
     const auto is_of_epoch = [this](uint64_t it) { return (it & kCountMask) == (channel_.epoch() & kCountMask); };
     const uint64_t seen = poll(address, channel_.self(), is_of_epoch);

@@ -4,18 +4,18 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 
 namespace plait {
 
 BindLimits launch_limits(const LaunchShape& shape, const Plan& plan) {
   BindLimits limits;
-  limits.signal_stride = BlockLayout::kSignalStride;
-  limits.signals = BlockLayout::kSignals;
-  if (shape.is_long) limits.signals = BlockLayout::kLongSignals;
+  limits.signal_stride = OrdinaryRoom::kSignalStride;
+  limits.signals = OrdinaryRoom::kSignals;
+  if (shape.is_long) limits.signals = LongRoom::kSignals;
   switch (shape.protocol) {
     case Protocol::kSimple:
-      limits.scratch_bytes = BlockLayout::kScratchBytes;
+      limits.scratch_bytes = OrdinaryRoom::kScratchBytes;
       break;
     case Protocol::kLl:
       limits.scratch_bytes = BlockLayout::kLlBytes / 2;

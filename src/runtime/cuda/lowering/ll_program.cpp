@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 
 namespace plait {
 namespace {

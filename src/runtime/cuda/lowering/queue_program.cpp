@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 
 namespace plait {
 namespace {
@@ -157,7 +157,7 @@ class QueueWriter {
 
   void add_flag(const BoundOperation& operation) {
     FlagRef flag;
-    flag.number = static_cast<uint16_t>(operation.word_offset / BlockLayout::kSignalStride);
+    flag.number = static_cast<uint16_t>(operation.word_offset / OrdinaryRoom::kSignalStride);
     flag.peer = static_cast<uint16_t>(operation.peer_rank);
     flag.operation = static_cast<uint16_t>(operation.operation);
     flags_.push_back(flag);

@@ -9,7 +9,7 @@
 #include "plan/plan.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 #include "tuner/launch_shape.hpp"
 
 namespace plait {

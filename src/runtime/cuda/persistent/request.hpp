@@ -14,7 +14,7 @@
 
 #include "runtime/cuda/kernels/catalogue.hpp"
 #include "runtime/cuda/kernels/two_shot_kernel.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 
 namespace plait {
 

@@ -22,7 +22,7 @@
 #include "runtime/cuda/kernels/prepared_launch.hpp"
 #include "runtime/cuda/kernels/scale.hpp"
 #include "runtime/cuda/lowering/launch_limits.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 #include "runtime/cuda/memory/peer_buffers.hpp"
 #include "runtime/cuda/memory/premul_memory.hpp"
 #include "runtime/cuda/p2p/p2p.hpp"

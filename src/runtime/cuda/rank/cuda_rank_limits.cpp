@@ -3,7 +3,7 @@
 
 #include "runtime/bound_plan.hpp"
 #include "runtime/cuda/lowering/launch_limits.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
 
 namespace plait {

@@ -10,7 +10,7 @@
 #include "base/periodic.hpp"
 #include "base/wait_limits.hpp"
 #include "runtime/communicator_state.hpp"
-#include "runtime/cuda/memory/device_block.hpp"
+#include "runtime/cuda/lowering/device_block.hpp"
 #include "runtime/waiting.hpp"
 
 namespace plait {

@@ -159,7 +159,7 @@ void expect_refused(const RanksOn& on, std::string_view text, const std::string&
 
 TEST(MultiPath, MultiPathRefusesPathsThatAreNotThere) {
   const RanksOn mist("mist", {}), pair("mist", {0, 1}), nodes("mist", {}, Collective::kBroadcast, 2);
-  expect_refused(mist, "multi_path", "no second path apart from the direct one between");
+  expect_refused(mist, "multi_path", "neither a host path nor a relay apart from the direct path between");
   expect_refused(mist, "multi_path(direct: 3, host: 1)", "no direct path from rank 1 to rank 2");
   expect_refused(pair, "multi_path(direct: 3, relay: 1)", "no relay path from rank 0 to rank 1 apart from the direct");
   expect_refused(nodes, "multi_path", "on different nodes");

@@ -35,35 +35,68 @@ PLAIT_HOST_DEVICE constexpr int barrier_index(BarrierKind kind, int peer) {
 }
 inline constexpr int kBarriers = kBarrierKinds * kMostDeviceRanks;
 
-// The layout of a rank's block. Every channel has its own signals, scratch and LL memory, except the channels of
-// a HostPath. Each has two halves, for even and odd epochs: an epoch uses its half once every rank is done with the
-// epoch two before it (as on the host, see host/segment.hpp). The memory of a channel does not depend on how many
-// channels a launch has, since ranks may be in different launches at one time.
-//
-// The memory for LL and LL128 is used for nothing else: the place of a flag always holds the flag of some epoch, or 0.
+// The memory of a launch's channels of one kind, in a rank's block; `Place` says how many there are and where they lie.
+// Every channel has its own signals and scratch. Each has two halves, for even and odd epochs: an epoch uses its half
+// once every rank is done with the epoch two before it (as on the host, see host/segment.hpp). The memory of a channel
+// does not depend on how many channels a launch has, since ranks may be in different launches at one time.
 //
 // All offsets are constants, so that a kernel finds an address with one multiplication.
-struct BlockLayout {
+template <class Place>
+struct ChannelRoom {
+  static constexpr int kQueues = Place::kQueues;    // of a channel
+  static constexpr int kSignals = Place::kSignals;  // of a channel and parity
   static constexpr size_t kSignalStride = 16;
-  // Per channel and parity. For all channels together this is 18 MiB of scratch, 1 MiB for LL (with 12 ranks, 11 slots
-  // of 48 lines), 7 MiB for LL128, and little for signals.
-  static constexpr int kSignals = 128;
-  static constexpr size_t kScratchBytes = 144 << 10, kLlBytes = 8448, kLl128Bytes = 56 << 10;
-  static_assert(kScratchBytes % 128 == 0 && kLlBytes % 128 == 0 && kLl128Bytes % 128 == 0);
+  static constexpr size_t kScratchBytes = 144 << 10;  // of a channel and parity
+  static_assert(kScratchBytes % kLinkLineBytes == 0);
 
+  // States and failures of the queues of all rooms are in one table.
+  static constexpr int kFirstState = Place::kFirstState, kStates = Place::kChannelsWithStates * kQueues;
+  PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) {
+    return kFirstState + channel * kQueues + queue;
+  }
   // A flag for each queue of each rank, which that rank stores: the last epoch that it has completed, of those whose
   // completion somebody may wait for (EpochEnd).
   PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
-    return static_cast<size_t>((channel * kMostDeviceRanks + rank) * kMostQueues + queue) * sizeof(uint64_t);
+    const auto flag = static_cast<size_t>((channel * kMostDeviceRanks + rank) * kQueues + queue);
+    return Place::kFirstByte + flag * sizeof(uint64_t);
   }
   PLAIT_HOST_DEVICE static constexpr size_t signals_at(int channel, unsigned parity) {
-    return completed_at(kAllChannels, 0, 0) + half(channel, parity) * kSignals * kSignalStride;
+    return completed_at(Place::kChannelsWithStates, 0, 0) + half(channel, parity) * kSignals * kSignalStride;
   }
   PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int channel, unsigned parity) {
-    return signals_at(kMostChannels, 0) + half(channel, parity) * kScratchBytes;
+    return whole_lines(signals_at(Place::kChannels, 0)) + half(channel, parity) * kScratchBytes;
   }
+  PLAIT_HOST_DEVICE static constexpr size_t end() { return scratch_at(Place::kChannels, 0); }
+
+ private:
+  PLAIT_HOST_DEVICE static constexpr size_t half(int channel, unsigned parity) {
+    return static_cast<size_t>(channel) * 2 + parity;
+  }
+  PLAIT_HOST_DEVICE static constexpr size_t whole_lines(size_t bytes) {
+    return (bytes + kLinkLineBytes - 1) / kLinkLineBytes * kLinkLineBytes;
+  }
+};
+
+// Ordinary channels: 18 MiB of scratch. A HostPath's channels have states here, and their memory in host memory.
+struct OrdinaryPlace {
+  static constexpr int kQueues = kMostQueues, kSignals = 128;
+  static constexpr int kChannels = kMostChannels, kChannelsWithStates = kAllChannels;
+  static constexpr int kFirstState = 0;
+  static constexpr size_t kFirstByte = 0;
+};
+using OrdinaryRoom = ChannelRoom<OrdinaryPlace>;
+
+// The layout of a rank's block. It begins with the OrdinaryRoom, and ends with the LongRoom.
+//
+// The memory for LL and LL128 is used for nothing else: the place of a flag always holds the flag of some epoch, or 0.
+struct BlockLayout {
+  // Per channel and parity. For all channels together this is 1 MiB for LL (with 12 ranks, 11 slots of 48 lines), and 7
+  // MiB for LL128.
+  static constexpr size_t kLlBytes = 8448, kLl128Bytes = 56 << 10;
+  static_assert(kLlBytes % kLinkLineBytes == 0 && kLl128Bytes % kLinkLineBytes == 0);
+
   PLAIT_HOST_DEVICE static constexpr size_t ll_at(int channel, unsigned parity) {
-    return scratch_at(kMostChannels, 0) + half(channel, parity) * kLlBytes;
+    return OrdinaryRoom::end() + half(channel, parity) * kLlBytes;
   }
   PLAIT_HOST_DEVICE static constexpr size_t ll128_at(int channel, unsigned parity) {
     return ll_at(kMostChannels, 0) + half(channel, parity) * kLl128Bytes;
@@ -83,21 +116,8 @@ struct BlockLayout {
   PLAIT_HOST_DEVICE static constexpr size_t barrier_at(BarrierKind kind, int from) {
     return fifos_at() + kFifoBytes + static_cast<size_t>(barrier_index(kind, from)) * kMessageWordStride;
   }
-  // The channels of long plans: the same as completed_at(), signals_at() and scratch_at(), for plans with more queues
-  // and signals. Together this is 5 MiB. Nothing that ordinary channels use is among it, so their launches cost the
-  // same.
-  static constexpr int kLongSignals = 1024;
-  PLAIT_HOST_DEVICE static constexpr size_t long_completed_at(int channel, int rank, int queue) {
-    return barrier_at(BarrierKind::kCollective, kBarriers) +
-           static_cast<size_t>((channel * kMostDeviceRanks + rank) * kLongQueues + queue) * sizeof(uint64_t);
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t long_signals_at(int channel, unsigned parity) {
-    return long_completed_at(kLongChannels, 0, 0) + half(channel, parity) * kLongSignals * kSignalStride;
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t long_scratch_at(int channel, unsigned parity) {
-    return long_signals_at(kLongChannels, 0) / 128 * 128 + 128 + half(channel, parity) * kScratchBytes;
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t total_bytes() { return long_scratch_at(kLongChannels, 0); }
+  PLAIT_HOST_DEVICE static constexpr size_t long_room_at() { return barrier_at(BarrierKind::kCollective, kBarriers); }
+  PLAIT_HOST_DEVICE static constexpr size_t total_bytes();
 
  private:
   PLAIT_HOST_DEVICE static constexpr size_t message_word(int peer, uint32_t channel) {
@@ -108,14 +128,28 @@ struct BlockLayout {
   }
 };
 
+// The channels of long plans, with more queues and signals: 5 MiB together. Nothing that ordinary channels use is among
+// it, so their launches cost the same.
+struct LongPlace {
+  static constexpr int kQueues = kLongQueues, kSignals = 1024;
+  static constexpr int kChannels = kLongChannels, kChannelsWithStates = kLongChannels;
+  static constexpr int kFirstState = OrdinaryRoom::kStates;
+  static constexpr size_t kFirstByte = BlockLayout::long_room_at();
+};
+using LongRoom = ChannelRoom<LongPlace>;
+
+PLAIT_HOST_DEVICE constexpr size_t BlockLayout::total_bytes() { return LongRoom::end(); }
+inline constexpr int kAllStates = OrdinaryRoom::kStates + LongRoom::kStates;
+
 // The same for the channels of a HostPath: their block is in host memory, next to the rank. The flags of completed
 // epochs stay in the GPUs' blocks.
 struct HostBlockLayout {
   static constexpr size_t kScratchBytes = 384 << 10;
-  static_assert(kScratchBytes % 128 == 0 && BlockLayout::kSignals * BlockLayout::kSignalStride % 128 == 0);
+  static_assert(kScratchBytes % kLinkLineBytes == 0);
+  static_assert(OrdinaryRoom::kSignals * OrdinaryRoom::kSignalStride % kLinkLineBytes == 0);
 
   PLAIT_HOST_DEVICE static constexpr size_t signals_at(int channel, unsigned parity) {
-    return half(channel, parity) * BlockLayout::kSignals * BlockLayout::kSignalStride;
+    return half(channel, parity) * OrdinaryRoom::kSignals * OrdinaryRoom::kSignalStride;
   }
   PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int channel, unsigned parity) {
     return signals_at(kAllChannels, 0) + half(channel, parity) * kScratchBytes;
@@ -127,40 +161,6 @@ struct HostBlockLayout {
     return static_cast<size_t>(channel - kMostChannels) * 2 + parity;
   }
 };
-
-// The memory of a launch's channels: ordinary ones, which also serve a HostPath, and those of long plans. States and
-// failures of all are in one table.
-struct OrdinaryRoom {
-  static constexpr int kQueues = kMostQueues;
-  static constexpr int kFirstState = 0, kStates = kAllChannels * kMostQueues;
-  PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) { return channel * kMostQueues + queue; }
-  PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
-    return BlockLayout::completed_at(channel, rank, queue);
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t signals_at(int channel, unsigned parity) {
-    return BlockLayout::signals_at(channel, parity);
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int channel, unsigned parity) {
-    return BlockLayout::scratch_at(channel, parity);
-  }
-};
-struct LongRoom {
-  static constexpr int kQueues = kLongQueues;
-  static constexpr int kFirstState = OrdinaryRoom::kStates, kStates = kLongChannels * kLongQueues;
-  PLAIT_HOST_DEVICE static constexpr int state_of(int channel, int queue) {
-    return kFirstState + channel * kLongQueues + queue;
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t completed_at(int channel, int rank, int queue) {
-    return BlockLayout::long_completed_at(channel, rank, queue);
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t signals_at(int channel, unsigned parity) {
-    return BlockLayout::long_signals_at(channel, parity);
-  }
-  PLAIT_HOST_DEVICE static constexpr size_t scratch_at(int channel, unsigned parity) {
-    return BlockLayout::long_scratch_at(channel, parity);
-  }
-};
-inline constexpr int kAllStates = OrdinaryRoom::kStates + LongRoom::kStates;
 
 // The state of a channel's queue between launches. It is in device memory, so that a launch replayed from a CUDA graph
 // goes on counting. While a launch runs, from await_launch_before() on, only the queue's CTA uses it; the CTA of
