@@ -20,8 +20,8 @@ namespace {
 //                           |     +------ a piece at each step ----------+     +---> CPU of the next rank
 //                           +---- from the CPU of the rank before
 //
-// Nothing overlaps: a copy ends before the CPUs begin, and they end before the sum goes back. CPUs perform a ring, which
-// is Open MPI's choice for long messages; each combines in host memory next to it, where the next one reads.
+// Nothing overlaps: a copy ends before the CPUs begin, and they end before the sum goes back. CPUs perform a ring,
+// which is Open MPI's choice for long messages; each combines in host memory next to it, where the next one reads.
 //
 // Steps: those of `ring`, 2(p-1); copies between a GPU and its own host memory are none.
 // Bytes: 2(p-1)/p M from CPU to CPU, and M each way between every GPU and its host.

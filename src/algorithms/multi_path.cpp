@@ -269,7 +269,8 @@ std::vector<PathShare> shares_for(const AlgorithmArguments& arguments) {
   const std::vector<HopPaths> paths = useful_paths(arguments);
   if (paths.empty()) {
     refuse(multi_path(), "there is neither a host path nor a relay apart from the direct path between all ranks that ",
-           "send to each other; multi_path is for ranks that have one, such as GPUs on NVLink whose CPU is joined as well");
+           "send to each other; multi_path is for ranks that have one, such as GPUs on NVLink whose CPU is joined as "
+           "well");
   }
   return best_shares(arguments, paths);
 }

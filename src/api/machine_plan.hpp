@@ -29,7 +29,7 @@ struct PlannedRange : ChoiceRange {
   // What the plan needs and kernels lack, where ranks are on GPUs; else empty. Ranks on CPUs run the plan.
   std::string lacking_on_gpus;
   bool is_staged = false;  // so CPUs perform it for these GPUs, staged in host memory, since the user insists on it
-  std::string on_gpus;  // the plan that GPUs run in its place, if there is one
+  std::string on_gpus;     // the plan that GPUs run in its place, if there is one
 };
 
 // The plan that a request is about.

@@ -150,7 +150,8 @@ constexpr Setting kSettings[] = {
      "staging memory of one rank, in KiB; the same on all ranks"},
     {"PLAIT_STAGING_KIB", "a whole number of KiB from 64 to 1048576", read_staging,
      [](const Settings& settings) { return join(settings.staging_bytes / 1024); },
-     "the longest chunk that calls on GPUs stage in host memory where CPUs perform them, in KiB; the same on all ranks"},
+     "the longest chunk that calls on GPUs stage in host memory where CPUs perform them, in KiB; the same on all "
+     "ranks"},
     {"PLAIT_STAGING_LANES", "a whole number from 1 to 8", read_lanes,
      [](const Settings& settings) { return join(settings.staging_lanes); },
      "threads of a rank that perform such chunks, each with connections of its own; the same on all ranks"},

@@ -79,7 +79,7 @@ class Rewriter {
   const Pairing pairing_;
   Plan result_;
   std::vector<std::vector<Place>> inboxes_;  // [receiving rank][message]
-  std::vector<int> first_signal_;              // for each receiving rank, the first signal of its messages
+  std::vector<int> first_signal_;            // for each receiving rank, the first signal of its messages
 };
 
 }  // namespace

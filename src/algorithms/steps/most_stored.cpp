@@ -119,7 +119,7 @@ class MostStored {
   const int ranks_, parts_;
   PlanBuilder& builder_;
   std::vector<QueueId> stores_, combines_;                    // [rank]: its queues 0 and 1
-  Table inboxes_, published_;  // what is stored at `to`, and what `from` keeps for it
+  Table inboxes_, published_;                                 // what is stored at `to`, and what `from` keeps for it
   std::vector<std::vector<SignalId>> to_fetch_, to_combine_;  // [rank]: those that it waits for
 };
 

@@ -2,8 +2,8 @@
 #include <cstddef>
 
 #include "runtime/bound_plan.hpp"
-#include "runtime/cuda/lowering/launch_limits.hpp"
 #include "runtime/cuda/lowering/device_block.hpp"
+#include "runtime/cuda/lowering/launch_limits.hpp"
 #include "runtime/cuda/rank/cuda_rank.hpp"
 
 namespace plait {
