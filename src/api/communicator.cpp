@@ -288,6 +288,9 @@ void Communicator::abort(const std::string& reason) {
   if (impl_->device) impl_->device->stop_waiting();
 }
 
-void Communicator::set_interrupt_check(InterruptCheck check) { impl_->host.set_interrupt_check(std::move(check)); }
+void Communicator::set_interrupt_check(InterruptCheck check) {
+  if (impl_->device) impl_->device->set_interrupt_check(check);
+  impl_->host.set_interrupt_check(std::move(check));
+}
 
 }  // namespace plait

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/agreed_topology.hpp"
+#include "base/deadline.hpp"
 #include "base/settings.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/bootstrap.hpp"
@@ -64,6 +65,8 @@ class DeviceBackend {
   virtual void give(std::shared_ptr<const VerifiedPlan> plan) = 0;
   virtual const VerifiedPlan& plan_for(const Call& call) = 0;
   virtual std::string launch_for(const Call& call) = 0;
+  // The check of Communicator::set_interrupt_check(), for calls that wait on the host.
+  virtual void set_interrupt_check(InterruptCheck) {}
   // Waits until the GPU is done with all calls, except those of graphs. Throws kSystem if the GPU has failed.
   virtual void finish() = 0;
   // Leaves, after finish(); no call follows. Throws as Communicator::close().

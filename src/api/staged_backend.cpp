@@ -37,23 +37,23 @@ StagedBackend::StagedBackend(int device, std::vector<Communicator> lanes, const 
 
 StagedBackend::~StagedBackend() = default;
 
-// The failure of the communicator is in the memory of its ranks, where a lane that waits for others does not look. The
-// lane stays where it is.
-void StagedBackend::pass_failure_to(Communicator& lane) {
-  lane.set_interrupt_check([this, &lane] {
-    if (const auto failure = state_->failure()) lane.abort(*failure);
-  });
+// The failure of the communicator is in the memory of its ranks, where a lane that waits for others does not look.
+void StagedBackend::pass_failure_to(Communicator& lane) const {
+  if (const auto failure = state_->failure()) lane.abort(*failure);
 }
 
 void StagedBackend::open(Lane& lane) {
-  pass_failure_to(lane.communicator);
+  lane.communicator.set_interrupt_check([this, &lane] { pass_failure_to(lane.communicator); });
   lane.proxy = std::make_unique<Proxy>([this](std::exception_ptr error) { end_with(std::move(error)); });
 }
 
 void StagedBackend::drive(Communicator lane, std::unique_ptr<ReduceDevice> gpu, size_t cpu_reduce_bytes) {
   driven_ = std::make_unique<Driven>(std::move(lane), std::move(gpu), cpu_reduce_bytes);
   driven_->gpu->map_host(driven_->lane.shared_memory(), driven_->lane.shared_bytes());
-  pass_failure_to(driven_->lane);
+  driven_->lane.set_interrupt_check([this] {
+    pass_failure_to(driven_->lane);
+    hear_interrupts();
+  });
 }
 
 bool StagedBackend::is_driven(const Call& call) {
@@ -74,12 +74,30 @@ void StagedBackend::run(const Call& call, const void* input, void* output, const
   if (!is_driven(call)) return DeviceBackend::run(call, input, output, scalar);
   try {
     run_driven(call, input, output, scalar);
-  } catch (...) {  // others wait for this rank
-    end_with(std::current_exception());
-    driven_->gpu->finish();
+  } catch (const Error&) {  // others wait for this rank
+    leave_driven(std::current_exception());
     throw_if_failed();
     throw;
+  } catch (...) {  // an interrupt is the caller's own
+    leave_driven(std::current_exception());
+    throw;
   }
+}
+
+// For the thread that makes calls.
+void StagedBackend::hear_interrupts() const {
+  if (!interrupt_check_) return;
+  try {
+    interrupt_check_();
+  } catch (...) {
+    state_->abort(ErrorCode::kPeerFailed, join("rank ", rank_, " was interrupted in a call that its CPU drove"));
+    throw;
+  }
+}
+
+void StagedBackend::leave_driven(std::exception_ptr error) {
+  end_with(std::move(error));
+  driven_->gpu->finish();
 }
 
 // After all earlier calls. The output of an all-reduce may hold the products.

@@ -56,6 +56,7 @@ class StagedBackend final : public DeviceBackend {
   PlanLimits plan_limits() const override { return {}; }
   bool runs_on_host(const VerifiedPlan&) const override { return true; }
   void give(std::shared_ptr<const VerifiedPlan> plan) override;
+  void set_interrupt_check(InterruptCheck check) override { interrupt_check_ = std::move(check); }
   const VerifiedPlan& plan_for(const Call& call) override;
   std::string launch_for(const Call& call) override;
   void finish() override;
@@ -89,9 +90,12 @@ class StagedBackend final : public DeviceBackend {
   };
 
   void open(Lane& lane);
-  void pass_failure_to(Communicator& lane);
+  void pass_failure_to(Communicator& lane) const;
+  void hear_interrupts() const;
   bool is_driven(const Call& call);
   bool can_drive(const Call& call) const;
+  // Ends the communicator, and waits until the GPU has left the buffers.
+  void leave_driven(std::exception_ptr error);
   void run_driven(const Call& call, const void* input, void* output, const Scalar* scalar);
   void drain();
   const Ready& ready_for(const Call& call);
@@ -110,6 +114,7 @@ class StagedBackend final : public DeviceBackend {
   const std::unique_ptr<StagingDevice> device_;
   StagingPipeline pipeline_;
   CallCache<Ready> ready_;
+  InterruptCheck interrupt_check_;
   std::unique_ptr<Driven> driven_;  // null: no call is driven
   std::vector<Lane> lanes_;         // last: their threads use the others
 };

@@ -43,6 +43,7 @@ for tool in memcheck racecheck synccheck; do
   under $tool collectives RandomCalls 60
   under $tool collectives Streams
   [ $tool != racecheck ] || under $tool collectives StreamsOfThreads
+  under $tool cpu_driven RandomOnesOfAllActions
   under $tool collectives PreMultipliedSums
   under $tool messages RandomExchanges 20
   under $tool messages Graphs

@@ -224,6 +224,24 @@ TEST_F(CpuDrivenRing, AKernelThatFailsOnOneRankIsToldOnAllHosts) {
   expect_errors(outcomes, -1, ErrorCode::kSystem, {"CUDA says that a kernel failed"});
 }
 
+TEST_F(CpuDrivenRing, AnInterruptEndsACallThatWaits) {
+  Settings settings = driven_settings();
+  settings.timeout_seconds = 10 * kLimit;
+  const Outcomes outcomes =
+      run_processes(3, kLimit, on_gpus({0, 0, 1}, settings, [](Communicator& communicator) {
+                      block_and_check(communicator, sum_of(100'000));
+                      if (communicator.rank() == 2) sleep_seconds(2);
+                      if (communicator.rank() == 0) {
+                        communicator.set_interrupt_check([] { throw std::runtime_error("interrupt"); });
+                      }
+                      block_and_check(communicator, sum_of(100'000));
+                    }));
+  EXPECT_EQ(outcomes[0].text, "interrupt") << describe(outcomes[0]);
+  for (int rank = 1; rank < 3; ++rank) {
+    EXPECT_EQ(objection(outcomes[static_cast<size_t>(rank)], ErrorCode::kPeerFailed, {"rank 0 was interrupted"}), "");
+  }
+}
+
 TEST_F(CpuDrivenRing, ARankThatDoesNotComeIsNamed) {
   const Outcomes outcomes =
       run_processes(3, kLimit, on_gpus({0, 0, 1}, driven_settings(), [](Communicator& communicator) {
