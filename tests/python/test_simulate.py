@@ -307,7 +307,7 @@ def test_what_cannot_be_extrapolated(options, words):
     assert result.returncode == 2 and words in result.stderr
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "nvgroup_ring", "three_stage"])
+@pytest.mark.parametrize("algorithm", ["ring", "nvgroup_ring"])
 def test_too_many_operations_are_refused_before_they_are_made(algorithm):
     result = cli("simulate", "all_reduce", "--machine", "hgx-h100-8:nodes=12500", "--algorithm", algorithm)
     assert result.returncode == 2 and "would have more than 1000000000 operations" in result.stderr
