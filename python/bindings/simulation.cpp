@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/extrapolation.hpp"
 #include "api/machine_simulation.hpp"
 #include "api/plan_prediction.hpp"
 #include "base/error.hpp"
@@ -13,6 +14,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/plan_arguments.hpp"
 #include "model/simulator/report.hpp"
+#include "model/simulator/step_loads.hpp"
 
 namespace plait::python {
 namespace {
@@ -87,6 +89,59 @@ nb::list queue_rows(const MachineSimulation& made) {
     rows.append(row);
   }
   return rows;
+}
+
+nb::list step_rows(const MachineSimulation& made) {
+  nb::list rows;
+  for (const StepLoad& it : step_loads(made.program, made.machine, made.run)) {
+    nb::list links;
+    for (const StepLoad::Use& use : it.uses) {
+      nb::dict link;
+      link["name"] = to_text(made.program.resources[use.resource], made.topology());
+      link["bytes"] = use.bytes;
+      link["flows"] = use.flows;
+      link["full_speed_seconds"] = use.seconds;
+      links.append(link);
+    }
+    nb::dict row;
+    row["from_seconds"] = it.from;
+    row["to_seconds"] = it.to;
+    row["links"] = links;
+    rows.append(row);
+  }
+  return rows;
+}
+
+nb::dict extrapolate(const Topology& topology, const std::string& collective, size_t message_bytes,
+                     const std::string& algorithm, int root, const std::vector<int>& factors, int parts,
+                     const std::string& access, int most_ranks, const Settings* settings, const nb::object& progress) {
+  const TunerProgress tell = teller(progress);
+  const MachinePlanRequest request{parse_collective(collective), algorithm, 0, root, factors, parts,
+                                   parse_access(access),         message_bytes};
+  const Extrapolation made = [&] {
+    const nb::gil_scoped_release release;
+    return extrapolate_on_machine(topology, request, settings != nullptr ? *settings : Settings{}, tell, most_ranks);
+  }();
+  nb::list points;
+  for (const Extrapolation::Point& it : made.points) {
+    nb::dict point;
+    point["nodes"] = it.nodes;
+    point["seconds"] = it.seconds;
+    points.append(point);
+  }
+  nb::dict found;
+  found["algorithm"] = made.algorithm;
+  found["profile"] = made.profile;
+  found["nodes"] = made.nodes;
+  found["ranks"] = made.ranks;
+  found["seconds"] = made.seconds;
+  found["over"] = made.over;
+  found["error"] = made.error;
+  found["checked_times"] = made.checked_times;
+  found["times"] = made.times;
+  found["points"] = points;
+  found["text"] = made.describe();
+  return found;
 }
 
 FlagPlace parse_protocol(const std::string& text) {
@@ -198,6 +253,16 @@ void bind_simulation(nb::module_& module) {
       .def_prop_ro("queues", &queue_rows,
                    "A dict for each queue: `rank`, `queue` (its number there), `end_seconds`, `moving_seconds` (in "
                    "which it moves bytes) and `waiting_seconds`.")
+      .def_prop_ro("steps", &step_rows,
+                   "A dict for each step, a transfer being of the step after the last one of another rank that it "
+                   "waits for: `from_seconds`, `to_seconds`, and `links`, those that take longest first, each with "
+                   "`name`, `bytes`, `flows` (transfers of the step) and `full_speed_seconds`.")
+      .def(
+          "describe_steps",
+          [](const MachineSimulation& made) {
+            return describe_steps(made.program, step_loads(made.program, made.machine, made.run), made.topology());
+          },
+          "`steps` as a table, with the busiest link of each.")
       .def("describe", &MachineSimulation::describe, "Time, bound and critical path, in a few lines.")
       .def("describe_links", &MachineSimulation::describe_links, "`links` as a table, with units.")
       .def("trace", &MachineSimulation::trace,
@@ -217,6 +282,18 @@ void bind_simulation(nb::module_& module) {
       "that look alike are simulated once; with \"never\" every rank is, with \"always\" few ranks are folded as well. "
       "Figures are the same. `prove`: whether the plan is proved, however long that takes. Raises InvalidArgument, "
       "also of a plan that must be proved and is too large.");
+  module.def(
+      "extrapolate_on_machine", &extrapolate, nb::arg("topology"), nb::arg("collective"), nb::arg("message_bytes"),
+      nb::arg("algorithm"), nb::kw_only(), nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
+      nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("most_ranks") = 0, nb::arg("settings") = nb::none(),
+      nb::arg("progress") = nb::none(),
+      "What a plan should take on more nodes than can be simulated: the times of a half, a quarter, … of them, "
+      "continued.\n\n"
+      "Arguments are those of simulate(); `most_ranks`: of the largest simulation, 0 for 16,384. Gives a dict: "
+      "`algorithm`, `profile`, `nodes`, `ranks`, `seconds`, `over` (\"logarithm\", \"number\" or \"square of the "
+      "logarithm\" of nodes, whichever was least off), `error` (a share: how far that was off for the last point, from "
+      "points of `checked_times` times fewer nodes, or how far other curves that were near are from it), `times` (how many times the nodes of the last point this goes), `points` (dicts of `nodes` "
+      "and `seconds`) and `text`. Raises InvalidArgument, also where fewer than four points can be simulated.");
   module.def(
       "simulate_plan", &make_of_plan, nb::arg("topology"), nb::arg("plan"), nb::arg("message_bytes"), nb::kw_only(),
       nb::arg("profile") = "", nb::arg("settings") = nb::none(),

@@ -133,6 +133,8 @@ NvGroupRing::NvGroupRing(const AlgorithmArguments& arguments, std::vector<std::v
       sums_(arguments.ranks) {
   const int chunks = builder_.chunk_count();
   const int rounds = static_cast<int>(groups.size());
+  // In each round leaders tell each other and hear, and every rank moves its slice.
+  builder_.expect((int64_t{4} * rounds + arguments.ranks) * (rounds - 1) * parts_);
   for (auto& ranks : groups) {
     Group& group = groups_.emplace_back();
     group.ranks = std::move(ranks);

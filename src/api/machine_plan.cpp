@@ -32,26 +32,10 @@ PlanChoice asked_for(const RankMachine& machine, const MachinePlanRequest& reque
   return {spec.name, resolve(checked, arguments), join("asked for as '", request.algorithm, "'")};
 }
 
-// An all-reduce of more ranks than the model compares plans for: rings within nodes and racks, and rings of these.
-// Levels of few units have few operations, and look alike from all nodes.
+// An all-reduce of more ranks than the model compares plans for.
 PlanChoice rings_of_rings(const RankMachine& machine, const MachinePlanRequest& request) {
-  constexpr int kMostUnits = 32;
-  const int nodes = machine.topology.nodes, rack_nodes = machine.topology.network.rack_nodes;
-  int left = nodes;
-  std::string levels = machine.ranks() > nodes ? "node: ring, " : "";
-  const auto add = [&](int factor) {
-    levels += join(factor, ": ring, ");
-    left /= factor;
-  };
-  if (rack_nodes > 1 && rack_nodes < nodes && nodes % rack_nodes == 0) add(rack_nodes);
-  while (left > kMostUnits) {
-    int factor = kMostUnits;
-    while (left % factor != 0) --factor;
-    if (factor == 1) break;
-    add(factor);
-  }
   MachinePlanRequest named = request;
-  named.algorithm = join("hierarchical(", levels, "all: ring)");
+  named.algorithm = levels_of_rings(machine);
   PlanChoice choice = asked_for(machine, named);
   choice.reason = join("rings within nodes, and rings of rings: of more than ", kMaxRanks,
                        " ranks no others are compared; --algorithm names them");
@@ -71,7 +55,8 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   if (ranks > kMaxRanks && request.algorithm.empty() && request.collective != Collective::kAllReduce) {
     fail(ErrorCode::kInvalidArgument, "plans of ", name(request.collective), " for more than ", kMaxRanks,
          " ranks are not chosen by themselves, and there would be ", ranks, "; ",
-         has_root(request.collective) ? "a root is not like the others, so no plan of it can be folded: use fewer nodes"
+         has_root(request.collective) ? "a root is not like the others, so no plan of it can be folded: name an algorithm and let "
+                                      "--extrapolate continue the times of fewer nodes, or use fewer nodes"
                                       : "name an algorithm whose nodes look alike (docs/large_machines.md), such as "
                                         "--algorithm 'hierarchical(node: ring, all: ring)'");
   }
@@ -159,6 +144,25 @@ class Reporting {
 };
 
 }  // namespace
+
+std::string levels_of_rings(const RankMachine& machine) {
+  constexpr int kMostUnits = 32;
+  const int nodes = machine.topology.nodes, rack_nodes = machine.topology.network.rack_nodes;
+  int left = nodes;
+  std::string levels = machine.ranks() > nodes ? "node: ring, " : "";
+  const auto add = [&](int factor) {
+    levels += join(factor, ": ring, ");
+    left /= factor;
+  };
+  if (rack_nodes > 1 && rack_nodes < nodes && nodes % rack_nodes == 0) add(rack_nodes);
+  while (left > kMostUnits) {
+    int factor = kMostUnits;
+    while (left % factor != 0) --factor;
+    if (factor == 1) break;
+    add(factor);
+  }
+  return join("hierarchical(", levels, "all: ring)");
+}
 
 std::vector<LeftOut> MachinePlan::left_out() const {
   const auto by_model = [](const PlannedRange& it) { return !it.choice.is_forced && !it.choice.is_measured; };

@@ -39,6 +39,10 @@ struct MachineChoice {
   bool is_asked_for = false;  // by its name
 };
 
+// The all-reduce of rings within nodes and racks, and rings of these, as `--algorithm` names it. Its levels have few
+// units, so it has few operations, and it looks alike from all nodes.
+std::string levels_of_rings(const RankMachine& machine);
+
 struct MachinePlan {
   std::shared_ptr<Tuner> tuner;  // that chose
   VerifiedPlan plan;

@@ -204,10 +204,20 @@ MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, s
   return made;
 }
 
-[[noreturn]] void refuse_whole(int ranks, const std::string& why) {
-  fail(ErrorCode::kInvalidArgument, "more than ", kMaxRanks, " ranks are simulated where they look alike, and these ",
-       ranks, " do not", why.empty() ? "" : join(": ", why),
-       "; use whole racks of equal nodes and an algorithm of rings and exchanges, or fewer ranks");
+// Names a plan that would be simulated instead, where there is one.
+std::string instead_of(const MachineChoice& chosen) {
+  const PlanChoice& plan = chosen.choice.plan;
+  if (plan.arguments.collective != Collective::kAllReduce) return "";
+  const RankMachine& machine = chosen.tuner->machine();
+  const std::string levels = levels_of_rings(machine);
+  return plan.text() == levels ? "" : join("simulate rings of rings, --algorithm '", levels, "', or ");
+}
+
+[[noreturn]] void refuse_whole(const MachineChoice& chosen, const std::string& why) {
+  const int ranks = chosen.tuner->machine().ranks();
+  fail(ErrorCode::kInvalidArgument, "plan ", chosen.choice.plan.text(), ": more than ", kMaxRanks,
+       " ranks are simulated where they look alike, and these ", ranks, " do not", why.empty() ? "" : join(": ", why),
+       "; ", instead_of(chosen), "let --extrapolate continue the times of fewer nodes, with an error");
 }
 
 // One rank a GPU, on the nodes that the plan has. Throws if these are others.
@@ -269,7 +279,7 @@ MachineSimulation simulate_on_machine(const Topology& topology, const MachinePla
       return made;
     }
   }
-  if (ranks > kMaxRanks) refuse_whole(ranks, why_whole);
+  if (ranks > kMaxRanks) refuse_whole(chosen, why_whole);
   Plan plan = plan_of(chosen.choice.plan, *chosen.tuner);
   const bool is_proved = must_prove || is_soon_proved(plan);
   if (is_proved) plan = verify(std::move(plan)).plan();

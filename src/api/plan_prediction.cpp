@@ -5,10 +5,18 @@
 
 #include "api/chosen_launch.hpp"
 #include "base/error.hpp"
+#include "model/simulator/calls.hpp"
 #include "model/simulator/simulation.hpp"
 #include "plan/form.hpp"
 
 namespace plait {
+namespace {
+
+// Ranks on CPUs were timed in loops of calls. The first three fill pipelines.
+constexpr int kCallsOfHosts = 6;
+
+}  // namespace
+
 PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, FlagPlace flags)
     : topology_(topology), flags_(flags) {
   if (request.algorithm.empty()) {
@@ -21,6 +29,7 @@ PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanReques
   algorithm_ = plan.algorithm;
   Routes routes(machine.topology, machine.placement);
   program_ = compile(plan, check_form_of_any_size(plan), routes);
+  if (!machine.gpus) program_ = in_a_row(program_, kCallsOfHosts);
 }
 
 PlanPrediction::PlanPrediction(const Topology& topology, const MachinePlanRequest& request, const std::string& shape,

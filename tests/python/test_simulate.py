@@ -242,7 +242,8 @@ def test_more_ranks_than_a_plan_has():
     found = figures("all_reduce", *machine, "--algorithm", "hierarchical(node: flat, 32: ring, 13: ring, all: ring)")
     assert (found["ranks"], found["simulated_ranks"], found["shifts"]) == (16640, 4, "shifts of 32 x 13 x 10 nodes")
     for arguments, message in (
-        (("--algorithm", "double_binary_tree"), "are simulated where they look alike, and these 16640 do not"),
+        (("--algorithm", "double_binary_tree"), "plan double_binary_tree(store, parts=4): more than 16384"),
+        (("--algorithm", "bruck"), "--algorithm 'hierarchical(node: ring, 32: ring, 26: ring, all: ring)'"),
         (("--algorithm", "ring", "--folding", "never"), "a plan has at most 16384 ranks, not 16640"),
     ):
         result = cli("simulate", "all_reduce", *machine, *arguments)
@@ -254,7 +255,7 @@ def test_more_ranks_than_a_plan_has():
     assert "plans of all_gather for more than 16384 ranks are not chosen by themselves" in result.stderr
     assert "such as --algorithm 'hierarchical(node: ring, all: ring)'" in result.stderr
     result = cli("simulate", "broadcast", *machine)
-    assert "a root is not like the others" in result.stderr and "use fewer nodes" in result.stderr
+    assert "a root is not like the others" in result.stderr and "--extrapolate" in result.stderr
     result = cli("plan", "all_reduce", *machine[:2])
     assert (
         "a plan has at most 16384 ranks, not 16640" in result.stderr and "`plait simulate` takes more" in result.stderr
@@ -285,3 +286,69 @@ def test_why_every_rank_was_simulated():
     )
     words = " ".join(result.stdout.split())
     assert "whole every rank was simulated: the plan is not the same under shifts of 2 nodes" in words
+
+
+def test_loads_by_step():
+    """Totals hide that all partners of one step of recursive doubling meet on the adapters."""
+    options = ("--machine", "summit", "--nodes", "4", "--algorithm", "recursive_doubling", "--bytes", "64M")
+    found = figures("all_reduce", *options, "--steps")
+    assert "steps" not in figures("all_reduce", *options)
+    flows = [max((link["flows"] for link in step["links"] if "nic" in link["name"]), default=0) for step in found["steps"]]
+    assert max(flows) > 1 and min(flows) == 0  # a step stays on the nodes
+    totals = {link["name"]: link["bytes"] for link in found["links"]}
+    for name, total in totals.items():
+        by_step = sum(link["bytes"] for step in found["steps"] for link in step["links"] if link["name"] == name)
+        assert name.startswith("memory") or by_step == pytest.approx(total)
+    lines = cli("simulate", "all_reduce", *options, "--steps").stdout.splitlines()
+    rows = lines[next(i for i, line in enumerate(lines) if line.startswith("steps ")) + 1 :]
+    assert len(rows) == len(found["steps"])
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "over"),
+    [
+        ("broadcast", "binomial", "square of the logarithm"),
+        ("broadcast", "double_binary_tree", "logarithm"),
+        ("all_reduce", "recursive_doubling", "logarithm"),
+        ("all_reduce", "rabenseifner", "square of the logarithm"),
+    ],
+)
+def test_fewer_nodes_say_what_more_take(collective, algorithm, over):
+    machine = topology.machine("hgx-h100-8", nodes=128)
+    found = simulator.extrapolate(machine, collective, 64 << 20, algorithm, most_ranks=256)
+    whole = simulator.simulate(machine, collective, 64 << 20, algorithm)
+    assert [point["nodes"] for point in found["points"]] == [2, 4, 8, 16, 32]
+    assert (found["ranks"], found["times"], found["over"]) == (1024, 4, over)
+    assert found["error"] < 0.2
+    assert found["seconds"] == pytest.approx(whole.seconds, rel=max(0.001, found["error"]))
+
+
+def test_extrapolations_say_how_far_they_are_off():
+    options = ("broadcast", "--machine", "hgx-h100-8:nodes=12500", "--algorithm", "binomial", "--extrapolate")
+    found = figures(*options)
+    assert (found["ranks"], found["nodes"]) == (100000, 12500)
+    assert 0 <= found["error"] < 1 and found["times"] == 8 and found["points"][-1]["nodes"] == 1562
+    result = cli("simulate", *options)
+    assert result.returncode == 0 and "not simulated: continued over the " in result.stdout
+    assert any(line.startswith("error    ") for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--machine", "hgx-h100-8:nodes=64"), "name its algorithm"),
+        (("--machine", "hgx-h100-8", "--algorithm", "ring"), "use --nodes N"),
+        (("--machine", "hgx-h100-8:nodes=8", "--algorithm", "ring"), "4 are needed"),
+        (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--steps"), "--steps is of a run"),
+        (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--ranks", "64"), "choose them by --nodes"),
+    ],
+)
+def test_what_cannot_be_extrapolated(options, words):
+    result = cli("simulate", "all_reduce", *options, "--extrapolate")
+    assert result.returncode == 2 and words in result.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "nvgroup_ring"])
+def test_too_many_operations_are_refused_before_they_are_made(algorithm):
+    result = cli("simulate", "all_reduce", "--machine", "hgx-h100-8:nodes=12500", "--algorithm", algorithm)
+    assert result.returncode == 2 and "would have more than 1000000000 operations" in result.stderr

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from .. import papers
-from ..papers.plots import save_svg
+from ..papers.plots import check_plots, save_svg
 from . import files, usage
 from .progress import Progress
 from .screen import show
@@ -57,6 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     file = options.output or f"{options.name}.html"
     files.check_output(file)
     try:
+        check_plots()  # before a page is computed for half a minute
         with Progress() as progress:
             page = papers.make(options.name, progress)
     except ImportError as error:

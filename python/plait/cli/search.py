@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
-from .. import _core, models
+from .. import _core, models, simulator
 from . import usage
 from .machine_options import add_machine_options, add_profile_option, read_machine, read_settings
 from .plan import COLLECTIVES
@@ -14,17 +15,19 @@ from .verify import read_text
 
 _MOST_HIERARCHIES = 200_000  # beyond that, only the search that grows small ones is run
 _KEPT = 5
+_MOST_RANKS_SIMULATED = 256  # by itself: five simulations of more ranks take longer than the whole search
 
 _DESCRIPTION = """\
 Computes the time of every hierarchy p = p1 x p2 x … of a hierarchical ring all-reduce over the ranks of a machine, by
-closed form, and shows the best five. Searches a second time by growing the best hierarchies of fewer ranks, and says
-how many times each search computed. Nothing is run: docs/models.md has the formulas."""
+closed form, and shows the best five, with their times by simulation beside them. Searches a second time by growing the
+best hierarchies of fewer ranks, and says how many times each search computed. docs/models.md has the formulas."""
 
 _EPILOG = """\
 examples:
   plait search all_reduce --machine abci --nodes 32
   plait search all_reduce --machine dgx2 --nodes 128 --bytes 1G --json
-  plait search all_reduce --machine abci --nodes 32 --factors 4x32"""
+  plait search all_reduce --machine abci --nodes 32 --factors 4x32
+  plait search all_reduce --machine abci --nodes 512 --simulate 5"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -42,7 +45,19 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add_machine_options(parser)
     add("-n", "--ranks", type=usage.positive, default=0, metavar="N", help="number of ranks (default: all GPUs)")
     add("--bytes", type=usage.size, default=128 << 20, metavar="SIZE", help="of the message (default 128M)")
+    add(
+        "--algorithm",
+        type=usage.name,
+        metavar="NAME",
+        help="hierarchical_ring, which is searched, or one with factors, as --factors: hierarchical_ring(4x32)",
+    )
     add("--factors", type=usage.factors, metavar="4x8x4", help="show the layers of this hierarchy, not of the best")
+    add(
+        "--simulate",
+        type=usage.natural,
+        metavar="N",
+        help=f"simulate the best N, too, of {_KEPT} (default: all of them up to {_MOST_RANKS_SIMULATED} ranks, else 0)",
+    )
     add_profile_option(parser)
     parser.set_defaults(run=_run)
     return parser
@@ -53,15 +68,47 @@ def _run(options: argparse.Namespace) -> int:
         raise usage.UsageError(
             f"search: hierarchies are of all_reduce; `plait plan {options.collective}` has the others"
         )
-    named = read_settings(options).profile
-    profile = models.parse_profile(*read_text(named)) if named else None
-    hierarchies = models.Hierarchies(read_machine(options), options.ranks, profile)
+    if options.algorithm is not None:
+        options.factors = _factors_of(options)
+    settings = read_settings(options)
+    profile = models.parse_profile(*read_text(settings.profile)) if settings.profile else None
+    machine = read_machine(options)
+    hierarchies = models.Hierarchies(machine, options.ranks, profile)
     found = _search(hierarchies, options)
+    for row in found["best"][: _simulated(options, found["ranks"])]:
+        made = simulator.simulate(
+            machine,
+            "all_reduce",
+            options.bytes,
+            "hierarchical_ring",
+            ranks=options.ranks,
+            factors=row["factors"],
+            settings=settings,
+        )
+        row["simulated_seconds"] = made.seconds
     if options.json:
         show_json(found)
     else:
         _print(found)
     return 0
+
+
+def _factors_of(options: argparse.Namespace) -> list[int] | None:
+    """The factors that --algorithm names; those of --factors where it names none."""
+    named = re.fullmatch(r"hierarchical_ring(?:\(([\dx]+)\))?", options.algorithm.replace(" ", ""))
+    if not named:
+        raise usage.UsageError(
+            f"search: --algorithm {options.algorithm}: hierarchies of hierarchical_ring alone are searched; "
+            "`plait simulate` has the others"
+        )
+    return usage.factors(named[1]) if named[1] else options.factors
+
+
+def _simulated(options: argparse.Namespace, ranks: int) -> int:
+    """How many of the best are simulated."""
+    if options.simulate is not None:
+        return options.simulate if ranks > 1 else 0
+    return _KEPT if 1 < ranks <= _MOST_RANKS_SIMULATED else 0
 
 
 def _search(hierarchies: models.Hierarchies, options: argparse.Namespace) -> dict[str, Any]:
@@ -115,9 +162,16 @@ def _print(found: dict[str, Any]) -> None:
     show(f"all_reduce of {size} over {usage.counted(found['ranks'], 'rank')}, hierarchical rings by closed form")
     show_wrapped(f"profile  {found['profile']}: {found['profile_source']}", hanging=9)
     show()
-    show(f"  {'best':20} {'time':>10}  {'bandwidth':>10}")
+    are_simulated = any("simulated_seconds" in row for row in found["best"])
+    show(f"  {'best':20} {'time':>10}  {'bandwidth':>10}{'  simulated' if are_simulated else ''}")
     for row in found["best"]:
-        show(f"  {_text(row):20} {_time(row['seconds']):>10}  {_bandwidth(found['bytes'], row['seconds']):>10}")
+        times = f"{_time(row['seconds']):>10}  {_bandwidth(found['bytes'], row['seconds']):>10}"
+        simulated = f"  {_time(row['simulated_seconds']):>9}" if "simulated_seconds" in row else ""
+        show(f"  {_text(row):20} {times}{simulated}")
+    if are_simulated:
+        fastest = min(found["best"], key=lambda row: row.get("simulated_seconds", float("inf")))
+        same = "the same" if fastest is found["best"][0] else _text(fastest)
+        show(f"the fastest of those simulated: {same}")
     show()
     shown = found["shown"]
     show(f"layers of {_text(shown)}, {_time(shown['seconds'])}")

@@ -30,6 +30,7 @@ examples:
   plait simulate all_reduce --machine abci:nodes=32 --algorithm hierarchical_ring --factors 4x8x4 --bytes 256M
   plait simulate all_reduce --machine hgx-h100-8:nodes=12500 --bytes 1G             # 100,000 GPUs
   plait simulate --plan mine.json --machine hgx-h100-8 --bytes 64M
+  plait simulate all_reduce --machine summit --nodes 4 --algorithm recursive_doubling --steps
   plait simulate broadcast --machine summit --algorithm chain --trace chain.json    # open in ui.perfetto.dev"""
 
 
@@ -61,6 +62,13 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         help="whether ranks that look alike are simulated once: of many ranks (auto, the default), never or always",
     )
     add("--prove", action="store_true", help="prove the plan right, also where that takes a minute")
+    add(
+        "--extrapolate",
+        action="store_true",
+        help="where ranks are too many and do not look alike: simulate a half, a quarter, … of the nodes, continue the "
+        "time in a line, and say how far that is off",
+    )
+    add("--steps", action="store_true", help="the load of each step: its busiest link, and how many transfers share it")
     add("--trace", type=usage.file, metavar="FILE", help="write the timeline to FILE, as JSON that Perfetto opens")
     add("--json", action="store_true", help="print all figures as JSON")
     parser.set_defaults(run=_run)
@@ -69,7 +77,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
 
 # What says which plan it is, and what only plans that Plait makes have: by option, its default.
 _OF_MADE_PLANS = {"algorithm": None, "ranks": 0, "root": 0, "factors": [], "parts": 0, "access": "staged"}
-_OF_MADE_PLANS |= {"folding": "auto", "prove": False}
+_OF_MADE_PLANS |= {"folding": "auto", "prove": False, "extrapolate": False}
 
 
 def _complete(options: argparse.Namespace) -> None:
@@ -95,6 +103,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.trace is not None:
         files.check_output(options.trace)
     machine = read_machine(options)
+    if options.extrapolate:
+        return _extrapolate(machine, options)
     changed = {change: machine.changed(change) for change in options.what_if}  # which refuses before anything runs
     with nullcontext() if options.json else Progress() as progress:
         made = _simulate(machine, options, progress)
@@ -102,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.trace is not None:
         files.write(options.trace, made.trace())
     if options.json:
-        show_json(simulate_json.figures_of(made, options.collective, others))
+        show_json(simulate_json.figures_of(made, options.collective, others, options.steps))
         return 0
     _print(made, options)
     if others:
@@ -135,6 +145,40 @@ def _simulate(
     )
 
 
+def _extrapolate(machine: topology.Topology, options: argparse.Namespace) -> int:
+    for name, value in (("--what-if", options.what_if), ("--trace", options.trace), ("--steps", options.steps)):
+        if value:
+            raise usage.UsageError(f"simulate: {name} is of a run, and --extrapolate makes none of the whole machine")
+    if options.ranks:
+        raise usage.UsageError("simulate: --extrapolate is over all GPUs of a machine; choose them by --nodes")
+    with nullcontext() if options.json else Progress() as progress:
+        found = simulator.extrapolate(
+            machine,
+            options.collective,
+            options.bytes,
+            options.algorithm or "",
+            root=options.root,
+            factors=options.factors,
+            parts=options.parts,
+            access=options.access,
+            settings=read_settings(options),
+            progress=progress,
+        )
+    text = found.pop("text")
+    if options.json:
+        show_json({"machine": machine.name, "collective": options.collective, "bytes": options.bytes, **found})
+        return 0
+    size = usage.size_text(options.bytes)
+    line = (
+        f"extrapolated {found['algorithm']}: {options.collective} of {size} over {found['ranks']} ranks on "
+        f"{found['nodes']} nodes of {machine.name}"
+    )
+    show_wrapped(line, hanging=_HANGING)
+    show_wrapped(f"costs    of profile {found['profile']}", hanging=_HANGING)
+    show(text, end="")
+    return 0
+
+
 def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     nodes = f"on {made.topology.nodes} nodes " if made.topology.nodes > 1 else ""
     size = f" of {usage.size_text(options.bytes)}" if made.bytes else ""
@@ -159,6 +203,8 @@ def _print(made: simulator.Simulation, options: argparse.Namespace) -> None:
     show_wrapped(f"costs    of profile {made.profile}", hanging=_HANGING)
     show(made.describe(), end="")
     show(made.describe_links(), end="")
+    if options.steps:
+        show(made.describe_steps(), end="")
 
 
 def _proof(made: simulator.Simulation) -> str:

@@ -7,8 +7,13 @@ from typing import Any
 from .. import simulator
 
 
-def figures_of(made: simulator.Simulation, collective: str, others: dict[str, simulator.Simulation]) -> dict[str, Any]:
-    """The whole run, but the timeline of each queue, which --trace writes; `others` are those of changed machines."""
+def figures_of(
+    made: simulator.Simulation, collective: str, others: dict[str, simulator.Simulation], with_steps: bool
+) -> dict[str, Any]:
+    """The whole run, but the timeline of each queue, which --trace writes.
+
+    `others` are those of changed machines. `with_steps`: whether the load of each step is asked for, which is long.
+    """
     return {
         "machine": made.topology.name,
         "nodes": made.topology.nodes,
@@ -28,6 +33,7 @@ def figures_of(made: simulator.Simulation, collective: str, others: dict[str, si
         "seconds_in_a_row": made.seconds_in_a_row or None,
         "links": made.links,
         "queues": made.queues,
+        **({"steps": made.steps} if with_steps else {}),
         "what_if": [{"change": change, **_times_of(it)} for change, it in others.items()],
     }
 

@@ -26,6 +26,11 @@ def draw(name: str, caption: str, paint: Callable[[Any], None], size: tuple[floa
     return Plot(name, _inline(svg.getvalue(), name), png.getvalue(), caption)
 
 
+def check_plots() -> None:
+    """Raises ImportError, which says what to install, where plots cannot be drawn."""
+    _matplotlib()
+
+
 def _matplotlib() -> tuple[Any, Any]:
     try:
         from matplotlib import rc_context

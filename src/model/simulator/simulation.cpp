@@ -225,9 +225,16 @@ class Simulator {
   SimulatedRun run_;
 };
 
-// The bytes that go through each rank's memory in all, by resource. Links have 0.
+// The calls of a plan that follow each other (calls.hpp). Each finds the caches as the one before did. Costs of launches
+// were fitted to all of their calls together.
+size_t calls_with_caches(const SimulatorProgram& program) {
+  return program.is_launch() ? 1 : std::max<size_t>(1, program.call_ends.size());
+}
+
+// The bytes that go through each rank's memory in a call, by resource. Links have 0.
 std::vector<double> memory_bytes(const SimulatorProgram& program, double message_bytes, double combine_share) {
   std::vector<double> bytes(program.resources.size());
+  const double chunk_bytes = program.bytes_of_chunk(message_bytes) / static_cast<double>(calls_with_caches(program));
   for (const SimulatedStep& step : program.steps) {
     if (step.kind != SimulatedStep::Kind::kWork) continue;
     const SimulatedWork& work = program.works[step.index];
@@ -235,7 +242,7 @@ std::vector<double> memory_bytes(const SimulatorProgram& program, double message
       const SimulatedRoute& route = program.routes[flow.route];
       if (!route.is_memory()) continue;
       bytes[route.uses.front().resource] +=
-          program.bytes_of_chunk(message_bytes) * flow.chunks * (work.combines ? combine_share : 1);
+          chunk_bytes * flow.chunks * (work.combines ? combine_share : 1);
     }
   }
   return bytes;
@@ -312,6 +319,7 @@ SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topolo
   combine_share = costs.combine_share;
   begin_seconds.fill(steps.operation_seconds);
   begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kNothing)] = 0;
+  begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kCall)] = launch_seconds;
   if (is_launch) set_kernel_costs(*costs.kernels, flags);
   for (const SimulatedResource& it : program.resources) {
     bytes_per_second.push_back(gbps_of(it, program, topology, steps, costs) * kBytesPerGb);
