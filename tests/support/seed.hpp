@@ -28,11 +28,14 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// How often a random test tries, unless PLAIT_TEST_TIMES says otherwise. Under a sanitizer, where plans take twelve
-// times longer, it tries a tenth: the usual build finds wrong plans, and the sanitizer needs only some of each kind.
+// A tenth under a sanitizer, where plans take twelve times longer: the usual build finds wrong plans, and the sanitizer
+// needs only some of each kind. For how often a test tries, and for how much it must have met by then.
+constexpr int shortened(int usual) { return kSanitized ? (usual + 9) / 10 : usual; }
+
+// How often a random test tries, unless PLAIT_TEST_TIMES says otherwise.
 inline int times_to_try(int usual) {
   const char* text = std::getenv("PLAIT_TEST_TIMES");
-  return text != nullptr ? std::atoi(text) : kSanitized ? (usual + 9) / 10 : usual;
+  return text != nullptr ? std::atoi(text) : shortened(usual);
 }
 
 using Random = std::mt19937_64;

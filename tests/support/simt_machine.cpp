@@ -29,9 +29,10 @@ std::string to_text(const Simt::Location& at) {
 // ---- Launches
 
 void Simt::run() {
+  std::vector<Thread*> threads;
   for (turn_ = 0;; ++turn_) {
     bool is_over = true;
-    std::vector<Thread*> threads;
+    threads.clear();
     for (Stream& stream : streams_) {
       begin_next(stream);
       for (const auto& grid : stream.running) {

@@ -18,6 +18,7 @@
 #include "bench/exact_input.hpp"
 #include "runtime/cuda/zero_copy/copy_program.hpp"
 #include "support/call_buffers.hpp"
+#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
@@ -346,7 +347,7 @@ class World : public test::SimtWorld {
 
 TEST(BarrierCopiesOnCpu, RandomCallsInRandomOrders) {
   int aligned = 0, unaligned = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(60); ++seed) {
     const int ranks = 1 + static_cast<int>(seed % 5);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
@@ -359,14 +360,14 @@ TEST(BarrierCopiesOnCpu, RandomCallsInRandomOrders) {
     aligned += world.aligned_reduces();
     unaligned += world.unaligned_reduces();
   }
-  EXPECT_GT(aligned, 20);
-  EXPECT_GT(unaligned, 20);
+  EXPECT_GT(aligned, test::shortened(20));
+  EXPECT_GT(unaligned, test::shortened(20));
 }
 
 // Ranks exchange messages and make calls with all others at the same time, and neither disturbs the other.
 TEST(BarrierCopiesOnCpu, MessagesDuringCalls) {
   int messages = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(60); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
@@ -378,12 +379,12 @@ TEST(BarrierCopiesOnCpu, MessagesDuringCalls) {
     messages += world.messages();
     for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(world.failures_of(static_cast<size_t>(rank)), 0);
   }
-  EXPECT_GT(messages, 500);
+  EXPECT_GT(messages, test::shortened(500));
 }
 
 // Waits are bounded, and report the missing rank: all launches end.
 TEST(BarrierCopiesOnCpu, AMissingRankEndsAllWaits) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(6); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5'000'000'000'000);  // 5000 turns
     world.add(3);
@@ -404,8 +405,9 @@ TEST(BarrierCopiesOnCpu, AnAbortEndsAllWaits) {
 
 // The number of an agreement identifies the call that a signal belongs to.
 TEST(BarrierCopiesOnCpu, DifferentCallsAreReported) {
+  constexpr int kSeeds = test::kSanitized ? 12 : 36;
   int refusals[2] = {};
-  for (uint64_t seed = 1; seed <= 36; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 4);
     const bool sends = seed % 3 == 0;
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -416,14 +418,14 @@ TEST(BarrierCopiesOnCpu, DifferentCallsAreReported) {
     world.check_refusals();
     refusals[sends] += world.refusals();
   }
-  EXPECT_GT(refusals[0], 50);
-  EXPECT_GT(refusals[1], 8);
+  EXPECT_GT(refusals[0], test::kSanitized ? 15 : 50);
+  EXPECT_GT(refusals[1], test::kSanitized ? 2 : 8);
 }
 
 // A rank comes when the others are about to give up: some CTAs may give up while others go on.
 TEST(BarrierCopiesOnCpu, WrongOutputsAreReported) {
   int gave_up = 0, went_well = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(400); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(2, seed, 1'000'000'000'000);  // 1000 turns
     world.add(2, static_cast<uint64_t>(world.pick(100, 400)));
@@ -433,8 +435,8 @@ TEST(BarrierCopiesOnCpu, WrongOutputsAreReported) {
     }
     ++(world.failures_of(0) + world.failures_of(1) > 0 ? gave_up : went_well);
   }
-  EXPECT_GT(gave_up, 20);
-  EXPECT_GT(went_well, 20);
+  EXPECT_GT(gave_up, test::shortened(20));
+  EXPECT_GT(went_well, test::shortened(20));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
+#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
@@ -503,6 +504,7 @@ class World : public test::SimtWorld {
   std::map<int, int> failures_before_next_;  // by rank: failures when the launch after a call without one rank started
 };
 
+// Under sanitizers, too, these are all the seeds: with fewer, some kernels would not be launched.
 TEST(KernelsOnCpu, RandomCallsInRandomOrders) {
   Uses uses;
   std::map<Collective, int> two_steps;
@@ -533,6 +535,7 @@ TEST(KernelsOnCpu, RandomCallsInRandomOrders) {
 
 // This includes algorithms that GPUs use only on request.
 TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
+  constexpr int kMostRanks = test::kSanitized ? 3 : 4;
   std::map<Protocol, int> calls;
   int partial = 0;
   uint64_t seed = 0;
@@ -553,18 +556,18 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
       for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
         if (protocol != Protocol::kSimple && collective == Collective::kBarrier) continue;  // no data
         for (const Direction direction : test::directions_of(algorithm, collective)) {
-          for (const int ranks : {3, 4}) add_calls(algorithm, direction, collective, protocol, ranks);
+          for (int ranks = 3; ranks <= kMostRanks; ++ranks) add_calls(algorithm, direction, collective, protocol, ranks);
         }
       }
     }
   }
-  for (const auto& [protocol, count] : calls) EXPECT_GT(count, 70) << name(protocol);
-  EXPECT_GT(partial, 20);
+  for (const auto& [protocol, count] : calls) EXPECT_GT(count, test::kSanitized ? 35 : 70) << name(protocol);
+  EXPECT_GT(partial, test::kSanitized ? 10 : 20);
 }
 
 // LL flags hold only a part of an epoch's number, and must not equal what unused memory holds.
 TEST(KernelsOnCpu, EpochsOfMoreThan32Bits) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(30); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
@@ -629,7 +632,7 @@ void expect_wrong_outputs_are_reported(World& world, int ranks) {
 // With PDL, a launch that has started occupies SMs. So it must not start while the previous launch waits for one that
 // has not started on another GPU. In a broadcast of two steps, that may be a rank that sends nothing in the first step.
 TEST(KernelsOnCpu, PdlKeepsOutNoLaunchThatIsStillAwaited) {
-  constexpr int kRounds = 4;
+  constexpr int kRounds = test::kSanitized ? 2 : 4;
   std::map<std::pair<Collective, Protocol>, int> gave_up;
   int in_two_steps = 0;  // broadcasts in two steps
   uint64_t seed = 0;
@@ -651,12 +654,12 @@ TEST(KernelsOnCpu, PdlKeepsOutNoLaunchThatIsStillAwaited) {
       EXPECT_GT((gave_up[{collective, protocol}]), 0) << name(collective) << ", " << name(protocol);
     }
   }
-  EXPECT_GT(in_two_steps, 5);
+  EXPECT_GT(in_two_steps, test::kSanitized ? 2 : 5);
 }
 
 // Waits are bounded, and a queue that gave up begins nothing more: all launches end.
 TEST(KernelsOnCpu, AMissingRankEndsAllWaits) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(6); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5'000'000'000'000);  // 5000 turns
     for (int call = 0; call < 2; ++call) world.add(3);
@@ -669,7 +672,7 @@ TEST(KernelsOnCpu, AMissingRankEndsAllWaits) {
 }
 
 TEST(KernelsOnCpu, AnAbortEndsAllWaits) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(12); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, UINT64_MAX);
     world.add(3);
@@ -728,7 +731,7 @@ TEST(KernelsOnCpu, AQueueThatGaveUpBeginsNothingMore) {
 // A rank comes when the others are about to give up: some channels may give up while others go on.
 TEST(KernelsOnCpu, WrongOutputsAreReported) {
   int gave_up = 0, went_well = 0;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(100); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 2);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, 500'000'000'000);  // 500 turns
@@ -740,14 +743,14 @@ TEST(KernelsOnCpu, WrongOutputsAreReported) {
     for (int rank = 0; rank < ranks; ++rank) failures += world.failures_of(static_cast<size_t>(rank));
     ++(failures > 0 ? gave_up : went_well);
   }
-  EXPECT_GT(gave_up, 20);
-  EXPECT_GT(went_well, 20);
+  EXPECT_GT(gave_up, test::shortened(20));
+  EXPECT_GT(went_well, test::shortened(20));
 }
 
 // Signals carry the tag of their call.
 TEST(KernelsOnCpu, DifferentCallsAreReported) {
   int found = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(60); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     const bool alike = seed % 2 == 0;
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -760,12 +763,12 @@ TEST(KernelsOnCpu, DifferentCallsAreReported) {
     EXPECT_GE(reports, alike ? 1 : 0);
     found += reports;
   }
-  EXPECT_GT(found, 60);
+  EXPECT_GT(found, test::shortened(60));
 }
 
 // A different call is reported at once, and not only after the timeout.
 TEST(KernelsOnCpu, ADifferentCallIsNoticedAtOnce) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(20); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);

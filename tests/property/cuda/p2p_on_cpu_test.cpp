@@ -11,6 +11,7 @@
 
 #include "runtime/cuda/p2p/p2p_program.hpp"
 #include "support/random_messages.hpp"
+#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
@@ -153,7 +154,7 @@ class World : public test::SimtWorld {
 
 TEST(P2pOnCpu, RandomMessagesInRandomOrders) {
   int launches = 0, exchanges = 0, own_copies = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(60); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX);
@@ -166,7 +167,7 @@ TEST(P2pOnCpu, RandomMessagesInRandomOrders) {
     exchanges += 4 * ranks;
     own_copies += world.own_copies();
   }
-  EXPECT_GT(own_copies, 100);
+  EXPECT_GT(own_copies, test::shortened(100));
   EXPECT_GT(launches, exchanges / 2);
 }
 
@@ -184,7 +185,7 @@ TEST(P2pOnCpu, MoreMessagesThanALaunchCarries) {
 // Waits are bounded, and report the missing rank: all launches end.
 TEST(P2pOnCpu, AMissingRankEndsAllWaits) {
   int gave_up = 0, for_the_absent = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(12); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5'000'000'000'000);  // 5000 turns
     world.add(6, 3);
@@ -199,7 +200,7 @@ TEST(P2pOnCpu, AMissingRankEndsAllWaits) {
     }
     EXPECT_TRUE(world.failures_of_messages(2).empty());
   }
-  EXPECT_GT(for_the_absent, 10);
+  EXPECT_GT(for_the_absent, test::shortened(10));
   EXPECT_GE(gave_up, for_the_absent);
 }
 

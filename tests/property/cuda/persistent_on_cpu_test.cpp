@@ -19,6 +19,7 @@
 #include "runtime/cuda/rank/cuda_rank.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/call_buffers.hpp"
+#include "support/seed.hpp"
 // clang-format off: ahead of all kernels
 #include "support/simt_world.hpp"
 // clang-format on
@@ -243,7 +244,7 @@ class World : public test::SimtWorld {
 
 TEST(PersistentOnCpu, RandomCallsInRandomOrders) {
   int served = 0, known = 0, launches = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(40); ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 3);
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(ranks, seed, UINT64_MAX, seed % 2 == 0 ? 1000 : 20, seed % 5 == 0 ? 100 : 100'000);
@@ -257,15 +258,15 @@ TEST(PersistentOnCpu, RandomCallsInRandomOrders) {
       launches += world.of(rank).persistent_launches;
     }
   }
-  EXPECT_GT(served, 500);
-  EXPECT_GT(known, 200);
-  EXPECT_GT(launches, 150);
+  EXPECT_GT(served, test::shortened(500));
+  EXPECT_GT(known, test::shortened(200));
+  EXPECT_GT(launches, test::shortened(150));
   EXPECT_LT(launches, served);
 }
 
 // The host gets no answer, the kernel leaves, and says what it waited for.
 TEST(PersistentOnCpu, AMissingRankEndsAllWaits) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(6); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, 5000 * kSecond, 100, 100'000);
     world.make_calls(1, 1, 100, 2);
@@ -281,7 +282,7 @@ TEST(PersistentOnCpu, AMissingRankEndsAllWaits) {
 
 TEST(PersistentOnCpu, AnAbortEndsAllWaits) {
   int ended = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= test::shortened(12); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(3, seed, UINT64_MAX, UINT64_MAX / kSecond, UINT64_MAX / kSecond);  // it never leaves by itself
     world.make_calls(3, 2, 100, 2);
@@ -291,7 +292,7 @@ TEST(PersistentOnCpu, AnAbortEndsAllWaits) {
     ended += world.of(0).unanswered + world.of(1).unanswered;
     world.check_surroundings();
   }
-  EXPECT_GT(ended, 6);
+  EXPECT_GT(ended, test::shortened(6));
 }
 
 }  // namespace
