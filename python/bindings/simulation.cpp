@@ -115,7 +115,7 @@ nb::dict extrapolate(const Topology& topology, const std::string& collective, si
                      const std::string& algorithm, int root, const std::vector<int>& factors, int parts,
                      const std::string& access, int most_ranks, const Settings* settings, const nb::object& progress) {
   const TunerProgress tell = teller(progress);
-  const MachinePlanRequest request{parse_collective(collective), algorithm, 0, root, factors, parts,
+  const MachinePlanRequest request{parse_collective(collective), algorithm,    0, root, factors, parts,
                                    parse_access(access),         message_bytes};
   const Extrapolation made = [&] {
     const nb::gil_scoped_release release;
@@ -291,7 +291,8 @@ void bind_simulation(nb::module_& module) {
       "Arguments are those of simulate(); `most_ranks`: of the largest simulation, 0 for 16,384. Gives a dict: "
       "`algorithm`, `profile`, `nodes`, `ranks`, `seconds`, `over` (\"logarithm\", \"number\" or \"square of the "
       "logarithm\" of nodes, whichever was least off), `error` (a share: how far that was off for the last point, from "
-      "points of `checked_times` times fewer nodes, or how far other curves that were near are from it), `times` (how many times the nodes of the last point this goes), `points` (dicts of `nodes` "
+      "points of `checked_times` times fewer nodes, or how far other curves that were near are from it), `times` (how "
+      "many times the nodes of the last point this goes), `points` (dicts of `nodes` "
       "and `seconds`) and `text`. Raises InvalidArgument, also where fewer than four points can be simulated.");
   module.def(
       "simulate_plan", &make_of_plan, nb::arg("topology"), nb::arg("plan"), nb::arg("message_bytes"), nb::kw_only(),

@@ -159,8 +159,8 @@ Extrapolation extrapolate_on_machine(const Topology& topology, const MachinePlan
     made.profile = run.ranks_on().profile->name;
   }
   if (made.points.size() < kLeastPoints) {
-    fail(ErrorCode::kInvalidArgument, "extrapolation of ", request.algorithm, ": ", counted(made.points.size(), "number"),
-         " of nodes below ", made.nodes, " can be simulated, and ", kLeastPoints,
+    fail(ErrorCode::kInvalidArgument, "extrapolation of ", request.algorithm, ": ",
+         counted(made.points.size(), "number"), " of nodes below ", made.nodes, " can be simulated, and ", kLeastPoints,
          " are needed to say how far it is off; use more nodes");
   }
   choose_curve(made);
@@ -173,8 +173,10 @@ std::string Extrapolation::describe() const {
                           checked_times, " times fewer nodes, missed the time on ", points.back().nodes,
                           ", or by which others that came near differ; it goes on ", times, " times as far\nfrom     ");
   for (size_t i = 0; i < points.size(); ++i) {
-    text += join(i == 0 ? "" : i % 5 == 0 ? "\n         " : "; ", counted(points[i].nodes, "node"), " ",
-                 seconds_text(points[i].seconds));
+    text += join(i == 0       ? ""
+                 : i % 5 == 0 ? "\n         "
+                              : "; ",
+                 counted(points[i].nodes, "node"), " ", seconds_text(points[i].seconds));
   }
   return text + "\n";
 }

@@ -1,9 +1,9 @@
 // What a collective should take on more nodes than can be simulated.
 //
 // Plans that do not look alike from all nodes are simulated rank by rank, and 100,000 of them are too many. Then the
-// same request is simulated on a half, a quarter, … of the nodes, and the times are continued: over the logarithm of the
-// nodes or its square, as trees take, or over their number, as rings take. The curve is taken that was best at saying
-// the last simulated time from far fewer nodes. The error is no bound: what limits a plan may change farther on.
+// same request is simulated on a half, a quarter, … of the nodes, and the times are continued: over the logarithm of
+// the nodes or its square, as trees take, or over their number, as rings take. The curve is taken that was best at
+// saying the last simulated time from far fewer nodes. The error is no bound: what limits a plan may change farther on.
 #pragma once
 
 #include <string>
@@ -34,8 +34,8 @@ struct Extrapolation {
   std::string describe() const;
 };
 
-// `most_ranks`: of the largest simulation; 0: 16,384. Throws what simulate_on_machine() does, and kInvalidArgument where
-// no algorithm is named, the nodes are not equal, or fewer than four of the simulations are small enough.
+// `most_ranks`: of the largest simulation; 0: 16,384. Throws what simulate_on_machine() does, and kInvalidArgument
+// where no algorithm is named, the nodes are not equal, or fewer than four of the simulations are small enough.
 Extrapolation extrapolate_on_machine(const Topology& topology, const MachinePlanRequest& request,
                                      const Settings& settings, const TunerProgress& progress = {}, int most_ranks = 0);
 

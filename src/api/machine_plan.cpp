@@ -55,10 +55,11 @@ void check(const Topology& topology, const MachinePlanRequest& request, int gpus
   if (ranks > kMaxRanks && request.algorithm.empty() && request.collective != Collective::kAllReduce) {
     fail(ErrorCode::kInvalidArgument, "plans of ", name(request.collective), " for more than ", kMaxRanks,
          " ranks are not chosen by themselves, and there would be ", ranks, "; ",
-         has_root(request.collective) ? "a root is not like the others, so no plan of it can be folded: name an algorithm and let "
-                                      "--extrapolate continue the times of fewer nodes, or use fewer nodes"
-                                      : "name an algorithm whose nodes look alike (docs/large_machines.md), such as "
-                                        "--algorithm 'hierarchical(node: ring, all: ring)'");
+         has_root(request.collective)
+             ? "a root is not like the others, so no plan of it can be folded: name an algorithm and let "
+               "--extrapolate continue the times of fewer nodes, or use fewer nodes"
+             : "name an algorithm whose nodes look alike (docs/large_machines.md), such as "
+               "--algorithm 'hierarchical(node: ring, all: ring)'");
   }
   check_no_vain_root(request.collective, request.root);
   const bool names_arguments = !request.factors.empty() || request.parts != 0 || request.access != Access::kStaged;

@@ -252,7 +252,9 @@ def test_loads_by_step():
     options = ("--machine", "summit", "--nodes", "4", "--algorithm", "recursive_doubling", "--bytes", "64M")
     found = figures("all_reduce", *options, "--steps")
     assert "steps" not in figures("all_reduce", *options)
-    flows = [max((link["flows"] for link in step["links"] if "nic" in link["name"]), default=0) for step in found["steps"]]
+    flows = [
+        max((link["flows"] for link in step["links"] if "nic" in link["name"]), default=0) for step in found["steps"]
+    ]
     assert max(flows) > 1 and min(flows) == 0  # a step stays on the nodes
     totals = {link["name"]: link["bytes"] for link in found["links"]}
     for name, total in totals.items():

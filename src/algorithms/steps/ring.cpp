@@ -10,7 +10,8 @@ namespace plait {
 RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
     : builder_(builder), carrier_(carrier), shape_(std::move(shape)), landing_(size()) {
   const int64_t phases_of_all = (shape_.scatters ? 1 : 0) + (shape_.gathers ? 1 : 0);
-  builder_.expect(phases_of_all * size() * (size() - 1) * shape_.parts * 2);  // who passes it on tells, and who gets it hears
+  builder_.expect(phases_of_all * size() * (size() - 1) * shape_.parts *
+                  2);  // who passes it on tells, and who gets it hears
   arrivals_.resize(size(), std::vector<std::optional<Arrival>>(shape_.parts));
   next_arrivals_ = arrivals_;
   for (int x = 0; x < size(); ++x) {

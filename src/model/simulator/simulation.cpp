@@ -225,8 +225,8 @@ class Simulator {
   SimulatedRun run_;
 };
 
-// The calls of a plan that follow each other (calls.hpp). Each finds the caches as the one before did. Costs of launches
-// were fitted to all of their calls together.
+// The calls of a plan that follow each other (calls.hpp). Each finds the caches as the one before did. Costs of
+// launches were fitted to all of their calls together.
 size_t calls_with_caches(const SimulatorProgram& program) {
   return program.is_launch() ? 1 : std::max<size_t>(1, program.call_ends.size());
 }
@@ -241,8 +241,7 @@ std::vector<double> memory_bytes(const SimulatorProgram& program, double message
     for (const SimulatedWork::Flow& flow : work.flows) {
       const SimulatedRoute& route = program.routes[flow.route];
       if (!route.is_memory()) continue;
-      bytes[route.uses.front().resource] +=
-          chunk_bytes * flow.chunks * (work.combines ? combine_share : 1);
+      bytes[route.uses.front().resource] += chunk_bytes * flow.chunks * (work.combines ? combine_share : 1);
     }
   }
   return bytes;

@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-constexpr size_t kMostRows = 24;
+constexpr size_t kMostStepRows = 24;
 
 // The step of each of the program's steps, counted from 0.
 class Depths {
@@ -116,15 +116,17 @@ std::vector<StepLoad> step_loads(const SimulatorProgram& program, const Simulate
 std::string describe_steps(const SimulatorProgram& program, const std::vector<StepLoad>& loads,
                            const Topology& topology) {
   size_t width = 12;
-  const auto busiest = [&](const StepLoad& it) { return to_text(program.resources[it.uses.front().resource], topology); };
+  const auto busiest = [&](const StepLoad& it) {
+    return to_text(program.resources[it.uses.front().resource], topology);
+  };
   for (const StepLoad& it : loads) {
     if (!it.uses.empty()) width = std::max(width, busiest(it).size());
   }
-  std::string text = join(in_columns("steps", 9), in_columns("from", 10), in_columns("to", 10),
-                          in_columns("busiest link", width + 2), in_columns("flows", 7), in_columns("bytes", 10),
-                          in_columns("at full speed", 15), "links used\n");
+  std::string text =
+      join(in_columns("steps", 9), in_columns("from", 10), in_columns("to", 10), in_columns("busiest link", width + 2),
+           in_columns("flows", 7), in_columns("bytes", 10), in_columns("at full speed", 15), "links used\n");
   for (size_t step = 0; step < loads.size(); ++step) {
-    if (step == kMostRows) return text + join("  and ", loads.size() - step, " more\n");
+    if (step == kMostStepRows) return text + join("  and ", loads.size() - step, " more\n");
     const StepLoad& load = loads[step];
     text += join("  ", in_columns(join(step + 1), 7));
     if (load.uses.empty()) {

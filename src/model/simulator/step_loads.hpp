@@ -19,8 +19,8 @@ struct StepLoad {
   struct Use {
     uint32_t resource = 0;  // of the program; links and NICs alone
     double bytes = 0;
-    int64_t flows = 0;       // transfers of the step that cross it
-    double seconds = 0;      // that its bytes take at full speed
+    int64_t flows = 0;   // transfers of the step that cross it
+    double seconds = 0;  // that its bytes take at full speed
   };
   double from = 0, to = 0;  // seconds after the call began, in which any of its transfers was under way
   std::vector<Use> uses;    // the one that takes longest first

@@ -31,8 +31,7 @@ Timed timed(const Plan& plan, const Costs& costs, int calls) {
   const SimulatorProgram many = in_a_row(one, calls);
   const SimulatedMachine of_one(one, topology, costs, FlagPlace::kBehindData, kBytes);
   const SimulatedMachine of_many(many, topology, costs, FlagPlace::kBehindData, kBytes);
-  return {simulate(one, of_one, kBytes).seconds,
-          seconds_between_calls(many, of_many, simulate(many, of_many, kBytes))};
+  return {simulate(one, of_one, kBytes).seconds, seconds_between_calls(many, of_many, simulate(many, of_many, kBytes))};
 }
 
 // The root reads the message, and writes its output and where the other one finds it; that one reads and writes it.
