@@ -239,3 +239,14 @@ def test_table_2_of_abci_from_half_of_its_rows(capsys, tmp_path):
     ]
     assert len(whole) == 10
     assert kendall_tau(whole) >= 0.7
+
+
+def test_the_host_runtime_of_two_cores(capsys):
+    """Rows held out of the fit are within 15%: stored results, of loops on cores that others used as well."""
+    folder = Path(__file__).parents[2] / "examples" / "measured" / "two_cores"
+    files = sorted(map(str, folder.glob("*-*.json")))
+    found = calibrate(capsys, *files, "--machine", str(folder / "machine.json"), "--from", "64K", "--least-time")
+    assert len(found["held_out"]["rows"]) >= 40
+    assert len({row["collective"] for row in found["held_out"]["rows"]}) == 5
+    assert found["held_out"]["geometric_mean_of_errors"] < 0.15
+    assert found["held_out_by_default_costs"]["geometric_mean_of_errors"] > 1

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from plait import InvalidArgument, models, topology
+from plait import InvalidArgument, models, simulator, topology
 from plait.cli import main
 
 ABCI_2019 = Path(__file__).parents[2] / "examples" / "profiles" / "abci_2019.json"
@@ -96,3 +96,31 @@ def test_what_python_cannot_search():
 def test_what_cannot_be_searched(arguments, words, capsys):
     assert main(["search", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_best_are_simulated(capsys):
+    found = search(capsys, *ABCI)
+    assert all(row["simulated_seconds"] > 0 for row in found["best"])
+    made = simulator.simulate(
+        topology.machine("abci", nodes=32),
+        "all_reduce",
+        BYTES,
+        "hierarchical_ring",
+        factors=found["best"][0]["factors"],
+    )
+    assert found["best"][0]["simulated_seconds"] == pytest.approx(made.seconds)
+    many = search(capsys, "--machine", "abci", "--nodes", "128")
+    assert not any("simulated_seconds" in row for row in many["best"])  # 512 ranks: only if asked for
+    some = search(capsys, "--machine", "abci", "--nodes", "128", "--simulate", "1")
+    assert ["simulated_seconds" in row for row in some["best"]] == [True, False, False, False, False]
+    assert main(["search", "all_reduce", *ABCI]) == 0
+    fastest = min(found["best"], key=lambda row: row["simulated_seconds"])
+    words = "the same" if fastest is found["best"][0] else "x".join(map(str, fastest["factors"]))
+    assert f"the fastest of those simulated: {words}\n" in capsys.readouterr().out
+
+
+def test_the_algorithm_may_be_named(capsys):
+    by_factors = search(capsys, *ABCI, "--factors", "4x32", "--simulate", "0")
+    assert search(capsys, *ABCI, "--algorithm", "hierarchical_ring(4x32)", "--simulate", "0") == by_factors
+    assert main(["search", "all_reduce", *ABCI, "--algorithm", "ring"]) == 2
+    assert "hierarchies of hierarchical_ring alone are searched" in capsys.readouterr().err

@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-constexpr size_t kMostRows = 24;
+constexpr size_t kMostStepRows = 24;
 
 // The step of each of the program's steps, counted from 0.
 class Depths {
@@ -126,7 +126,7 @@ std::string describe_steps(const SimulatorProgram& program, const std::vector<St
       join(in_columns("steps", 9), in_columns("from", 10), in_columns("to", 10), in_columns("busiest link", width + 2),
            in_columns("flows", 7), in_columns("bytes", 10), in_columns("at full speed", 15), "links used\n");
   for (size_t step = 0; step < loads.size(); ++step) {
-    if (step == kMostRows) return text + join("  and ", loads.size() - step, " more\n");
+    if (step == kMostStepRows) return text + join("  and ", loads.size() - step, " more\n");
     const StepLoad& load = loads[step];
     text += join("  ", in_columns(join(step + 1), 7));
     if (load.uses.empty()) {
