@@ -18,6 +18,7 @@ class Settings:
         scratch_bytes: int = ...,
         staging_bytes: int = ...,
         staging_lanes: int = ...,
+        staged_plans: bool = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -44,6 +45,7 @@ class Settings:
         scratch_bytes: int = ...,
         staging_bytes: int = ...,
         staging_lanes: int = ...,
+        staged_plans: bool = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -83,6 +85,10 @@ class Settings:
     def staging_lanes(self) -> int: ...
     @staging_lanes.setter
     def staging_lanes(self, value: int, /) -> None: ...
+    @property
+    def staged_plans(self) -> bool: ...
+    @staged_plans.setter
+    def staged_plans(self, value: bool, /) -> None: ...
     @property
     def host_id(self) -> str: ...
     @host_id.setter

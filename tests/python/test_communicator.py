@@ -96,6 +96,7 @@ FIELDS = {
     "scratch_bytes": np.int64(1 << 20),
     "staging_bytes": 1 << 20,
     "staging_lanes": 3,
+    "staged_plans": True,
     "host_id": "here",
     "ucx_library": "libucp.so.0",
     "socket_interfaces": "=eth0",

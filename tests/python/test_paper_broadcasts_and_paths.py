@@ -230,7 +230,22 @@ def test_the_design_of_each_machine_is_the_faster_one(temucin):
     assert temucin.seconds("mist", temucin.STAGED, size) == pytest.approx(2 * size / 60e9 + 5 * 48 * MIB / 10e9)
 
 
+def test_the_plan_of_the_staged_baseline_takes_what_its_closed_form_says_and_some_copies():
+    """TEM-12, TEM-35: the form has what CPUs combine and pass on; the plan also what they keep, and its signals."""
+    ratios = {}
+    for name in ("mist", "cedar"):
+        machine = temucin_schemes.machine(name)
+        plan = simulator.simulate(machine, "all_reduce", 64 * MIB, "host_staged")
+        closed_form = temucin_schemes.staged_seconds(name, 64 * MIB)
+        assert closed_form < plan.seconds < 1.5 * closed_form
+        flat = simulator.simulate(machine, "all_reduce", 64 * MIB, "flat(store, zero_copy)").seconds
+        ratios[name] = plan.seconds / flat
+    assert ratios["cedar"] > ratios["mist"] > 5
+
+
 def test_the_core_s_figure_is_that_of_the_host_profile():
-    profile = json.loads((Path(__file__).resolve().parents[2] / "profiles/host.json").read_text())
-    assert profile["costs"]["memory_gbps"] * 1e9 == temucin_schemes.CORE_BYTES_PER_SECOND
+    profiles = Path(__file__).resolve().parents[2] / "profiles"
+    host, default = (json.loads((profiles / f"{name}.json").read_text()) for name in ("host", "default"))
+    assert host["costs"]["memory_gbps"] * 1e9 == temucin_schemes.CORE_BYTES_PER_SECOND
+    assert host["costs"]["memory_gbps"] == default["costs"]["core_gbps"]
     assert plan_writer.at(3, "host", 2) == "r3.host[2]"

@@ -130,6 +130,16 @@ def test_marks_what_gpus_do_not_run(run):
     assert marked["on_gpus"].startswith("one_shot(load), then hierarchical(")
 
 
+def test_says_that_cpus_perform_what_is_pinned_and_no_kernel_performs(run, monkeypatch):
+    monkeypatch.setenv("PLAIT_ALGORITHM", "all_reduce:host_staged")
+    _, out, _ = run("plan", "all_reduce", "--machine", "hgx-h100-8", "-n", 4)
+    assert "host_staged **  " in out
+    assert "\n**: performed by no kernel on GPUs: CPUs do that, staged in host memory\n" in out
+    for algorithm, is_staged in (("host_staged", True), ("ring", False)):
+        rows = ranges("all_reduce", "hgx-h100-8", gpus=range(4), algorithm=f"all_reduce:{algorithm}")
+        assert {row["is_staged"] for row in rows} == {is_staged}
+
+
 def test_measured_times_are_shown_where_there_are_any(run):
     _, out, _ = run("plan", "all_reduce", "--machine", "hgx-h100-8", "-n", 2)
     assert "us (m)  " in out and "\n(m): measured, " in out and "plait bench all_reduce -b 8" in out

@@ -99,7 +99,7 @@ STAGED = Scheme(
     "staged in host memory",
     (),
     "Open MPI + UCX, Spectrum MPI, MVAPICH2: down to host memory, a ring in which one core a rank combines, and up "
-    "again (TEM-12), by closed form.",
+    "again (TEM-12), by closed form; host_staged is the plan that does so.",
     on_host=True,
 )
 SCHEMES = (HIERARCHICAL, FLAT, NCCL, MVAPICH2_GDR, STAGED)
