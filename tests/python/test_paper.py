@@ -197,3 +197,13 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, tmp_path
     assert main(["paper", "ueno", "-o", str(tmp_path / "page.html")]) == 2
     assert "pip install 'plait[report]'" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_ueno_says_when_its_predictions_were_stored(monkeypatch):
+    from plait.papers import predictions, ueno
+
+    stored = predictions.stored("ueno")
+    assert stored.commit[:7] in ueno.stored_words() and "today's models give the same" in ueno.stored_words()
+    name = next(iter(stored.rows))
+    monkeypatch.setattr(ueno, "rows", lambda: {**stored.rows, name: 2 * stored.rows[name]})
+    assert f"today's models differ in {name}" in ueno.stored_words()

@@ -6,7 +6,7 @@ import pytest
 from plait import papers, simulator, topology
 
 pytest.importorskip("matplotlib")
-from plait.papers import nv_group, nv_group_schemes, nv_group_training
+from plait.papers import nv_group, nv_group_ctas, nv_group_schemes, nv_group_training
 
 LARGE = 128 << 20
 
@@ -88,3 +88,17 @@ def test_one_gpu_is_the_paper_s_and_training_scales_no_worse_than_measured():
 def test_figures(text):
     for figure in ("8", "9", "10", "11a", "11b", "12", "13", "15"):
         assert f'id="figure-{figure}-' in text
+
+
+def test_few_ctas_of_many_threads_fill_the_links():
+    """Little's law: half of the CTAs get half, and four times the threads as much from a quarter (NVG-51, NVG-52)."""
+    bound = nv_group_ctas.throughput(10**6, 1024, 59.0)
+    assert bound == 59.0
+    assert nv_group_ctas.throughput(4, 256, bound) == pytest.approx(nv_group_ctas.throughput(1, 1024, bound))
+    assert nv_group_ctas.throughput(2, 256, bound) == pytest.approx(2 * nv_group_ctas.throughput(1, 256, bound))
+    # Three GPUs, each with 1,024 words of 16 bytes under way.
+    one = nv_group_ctas.throughput(1, 1024, bound)
+    assert one * 1e9 * nv_group_ctas.load_seconds() == pytest.approx(3 * 1024 * 16)
+    few = nv_group_ctas.fewest(1024, bound)
+    assert nv_group_ctas.fewest(256, bound) == 4 * few
+    assert few <= nv_group.PAPER["kernel_peak"]["ctas"]  # with as many the paper reached its peak

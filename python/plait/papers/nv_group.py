@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from .. import simulator, topology
-from . import data, nv_group_table1, nv_group_training
+from . import data, nv_group_ctas, nv_group_table1, nv_group_training
 from .comparison import Compared, percent
 from .nv_group_schemes import (
     BLINK,
@@ -215,15 +215,23 @@ def _kernel_plot(name: str, machine: str, caption: str) -> Plot:
 
 
 def kernels_section() -> Section:
+    peak = LARGE / kernel("summit", KERNELS["NV-Group's kernel"], LARGE) / 1e9
+    load, few = nv_group_ctas.load_seconds(), {it: nv_group_ctas.fewest(it, peak) for it in nv_group_ctas.THREADS}
     return Section(
         "Figures 7 to 9: kernels on one group",
         [
+            nv_group_ctas.figure_7(peak, PAPER["kernel_peak"]["ctas"], PAPER["kernel_peak"]["value"]),
+            f"Nothing was measured here: a load of another GPU's memory is taken to last {1e6 * load:.1f} µs, two "
+            f"signals of the profile, and threads that wait for it do nothing else. Then {few[1024]} CTAs of 1,024 "
+            f"threads fill the links, and {few[256]} of 256, the most that NCCL's kernel has (NVG-51). The paper's "
+            f"text has one point, {PAPER['kernel_peak']['value']} GB/s with {PAPER['kernel_peak']['ctas']} CTAs of "
+            "1,024; whether fewer do as well there depends on how long a load really takes when links are busy. "
+            "docs/notes/few_sms.md has what few SMs cost Plait's own kernels on H200, measured.",
             _kernel_plot("figure-8", "summit", "Figure 8: three GPUs of a Summit socket."),
             compared_table(kernel_values()),
             "Three GPUs joined pairwise: a ring uses one direction of each link, loads and stores of all three use "
             "both. So the bound is twice as high, and NV-Group's kernel comes close to it, since it copies nothing "
-            "meanwhile. The simulator has no limit of CTAs, which figure 7 varies, so its peak alone is compared. "
-            "docs/notes/few_sms.md has what few SMs cost Plait's own kernels on H200.",
+            "meanwhile.",
             _kernel_plot("figure-9", "dgx2", "Figure 9: the sixteen GPUs of a DGX-2."),
             compared_table(dgx2_values()),
             "Behind a switch, all that send least come to the same bandwidth, as in the paper; short messages gain "

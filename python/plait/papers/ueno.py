@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from .. import _core, models, training
-from . import data
+from . import data, predictions
 from .comparison import Compared, geometric_mean_of_errors, kendall_tau, percent
 from .page import Page, Plot, Section, Table
 from .plots import COLORS, draw
@@ -329,6 +329,16 @@ def rows() -> dict[str, float]:
     return found
 
 
+def stored_words() -> str:
+    """When the predictions were stored, and what the models of today give otherwise."""
+    stored, changed = predictions.stored("ueno"), predictions.changed("ueno", rows())
+    same = "today's models give the same" if not changed else f"today's models differ in {', '.join(changed)}"
+    return (
+        f"Predictions for 256 to {RANKS[-1]:,} GPUs, {len(stored.rows)} of them, were stored at {stored.words}, before "
+        f"anything was compared with them; {same}."
+    )
+
+
 # ---- The page ----
 
 
@@ -391,6 +401,7 @@ def _scaling_section() -> Section:
             "with every GPU, since each of its steps waits for the latency of a message; hierarchies take fewer "
             "steps. Equation (2) supposes that the flat ring keeps both network adapters busy. NCCL did not (the "
             "star), and the fitted curve does not.",
+            stored_words(),
             scaling_table(),
         ],
     )
