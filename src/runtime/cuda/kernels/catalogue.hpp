@@ -23,6 +23,7 @@ namespace plait {
 //   last     two fences that order the stores of all CTAs before the signal of the last one
 #define PLAIT_KERNEL_FAMILIES(X)                                                                                      \
   X(kPersistent, run_persistent, "one-shot x LL, served", 512, false, "shared release last")                          \
+  X(kWork, run_work, "work request x load and store", 512, false, "wide release last")                                \
   X(kSimple, run_simple, "any queue x Simple", 512, true, "wide release")                                             \
   X(kLl, LlPrimitives, "any queue x LL", 512, true, "shared")                                                         \
   X(kLl128, Ll128Primitives, "any queue x LL128", 512, true, "shared")                                                \
