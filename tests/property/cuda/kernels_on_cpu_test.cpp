@@ -556,7 +556,8 @@ TEST(KernelsOnCpu, EveryAlgorithmInEveryProtocol) {
       for (const Protocol protocol : {Protocol::kSimple, Protocol::kLl, Protocol::kLl128}) {
         if (protocol != Protocol::kSimple && collective == Collective::kBarrier) continue;  // no data
         for (const Direction direction : test::directions_of(algorithm, collective)) {
-          for (int ranks = 3; ranks <= kMostRanks; ++ranks) add_calls(algorithm, direction, collective, protocol, ranks);
+          for (int ranks = 3; ranks <= kMostRanks; ++ranks)
+            add_calls(algorithm, direction, collective, protocol, ranks);
         }
       }
     }
