@@ -397,7 +397,7 @@ std::vector<AlgorithmArguments> machines_of(int ranks) {
 // Candidates are made without a refusal, so few that all can be tried, and no two of them are alike.
 TEST_P(EveryAlgorithm, CandidatesOfEveryNumberOfRanks) {
   const Algorithm& algorithm = algorithms()[GetParam()];
-  const int most_ranks = test::kSanitized ? 12 : 64;
+  const int most_ranks = test::kSanitized ? 8 : 64;
   int tried = 0;
   for (const Collective collective : algorithm.collectives) {
     for (int ranks = 1; ranks <= most_ranks; ranks += ranks < 20 ? 1 : 11) {

@@ -18,11 +18,12 @@
 #include "property/plan_oracle.hpp"
 #include "property/plan_zoo.hpp"
 #include "support/algorithm_plans.hpp"
+#include "support/seed.hpp"
 
 namespace plait::test {
 namespace {
 
-constexpr int kMutantsPerKind = 300;
+constexpr int kMutantsPerKind = shortened(300);
 constexpr int kSchedules = 24;          // a mutant that the verifier accepts is run that often each way
 constexpr int kSchedulesIfRefused = 6;  // only to tell how many refusals were for a harm that shows easily
 
@@ -156,7 +157,7 @@ TEST(Mutation, HarmfulMutantsAreRefused) {
   }
   std::cout << std::left << std::setw(26) << "all" << std::right << std::setw(18) << all.harmful_refused
             << std::setw(20) << all.harmless_refused << std::setw(20) << all.harmless_accepted << "\n";
-  EXPECT_GT(all.harmful_refused, 1000);
+  EXPECT_GT(all.harmful_refused, shortened(1000));
 }
 
 }  // namespace
