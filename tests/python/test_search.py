@@ -110,13 +110,18 @@ def test_the_best_are_simulated(capsys):
     )
     assert found["best"][0]["simulated_seconds"] == pytest.approx(made.seconds)
     many = search(capsys, "--machine", "abci", "--nodes", "128")
-    assert not any("simulated_seconds" in row for row in many["best"])  # 512 ranks: only if asked for
+    assert many["simulated"] == []  # 512 ranks: only if asked for
     some = search(capsys, "--machine", "abci", "--nodes", "128", "--simulate", "1")
     assert ["simulated_seconds" in row for row in some["best"]] == [True, False, False, False, False]
     assert main(["search", "all_reduce", *ABCI]) == 0
-    fastest = min(found["best"], key=lambda row: row["simulated_seconds"])
-    words = "the same" if fastest is found["best"][0] else "x".join(map(str, fastest["factors"]))
-    assert f"the fastest of those simulated: {words}\n" in capsys.readouterr().out
+    simulated = found["simulated"]
+    assert {row["factors"][0] for row in simulated} == {2, 4, 8, 16, 32, 64, 128}
+    assert all(row in simulated for row in found["best"])
+    assert simulated == sorted(simulated, key=lambda row: row["simulated_seconds"])
+    words = "x".join(map(str, simulated[0]["factors"]))
+    assert f"simulated: {len(simulated)}, the best and the best of each first factor; the fastest is {words}, " in (
+        capsys.readouterr().out
+    )
 
 
 def test_the_algorithm_may_be_named(capsys):
