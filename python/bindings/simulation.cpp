@@ -289,7 +289,10 @@ void bind_simulation(nb::module_& module) {
       nb::arg("progress") = nb::none(),
       "What a plan should take on more nodes than can be simulated: the times of a half, a quarter, … of them, "
       "continued.\n\n"
-      "Arguments are those of simulate(); `most_ranks`: of the largest simulation, 0 for 16,384. Gives a dict: "
+      "`topology`, `collective`, `message_bytes`, `algorithm`, `root`, `factors`, `parts`, `access`, `settings` and "
+      "`progress` are as for plait.simulator.simulate(). `most_ranks`: of the largest simulation, 0 for 16,384. Gives "
+      "a "
+      "dict: "
       "`algorithm`, `profile`, `nodes`, `ranks`, `seconds`, `over` (\"logarithm\", \"number\" or \"square of the "
       "logarithm\" of nodes, whichever was least off), `error` (a share: how far that was off for the last point, from "
       "points of `checked_times` times fewer nodes, or how far other curves that were near are from it), `times` (how "
