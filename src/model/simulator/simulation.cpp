@@ -166,7 +166,8 @@ class Simulator {
       SimulatedRun::Last& last = run_.lasts[queue.next];
       last.shared = flow.bottleneck != FluidNetwork::kNone;
       last.resource = last.shared ? flow.bottleneck : narrowest_[flow.route];
-      run_.ends[queue.next] = queue.now = now_;
+      queue.now = std::max(queue.now, now_);  // the flow may have begun early, within kSameTime
+      run_.ends[queue.next] = queue.now;
       ++queue.next;
       ready_.push_back(flow.owner);
     }
