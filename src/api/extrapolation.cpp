@@ -111,11 +111,22 @@ int check_ranks(const Topology& topology, const MachinePlanRequest& request) {
   return ranks;
 }
 
-// Half of the nodes, half of these, …, down to two: the fewest first.
-std::vector<int> halved(int nodes) {
+// Half of the nodes, half of these, …, down to two: the fewest first. Where the machine has several racks, so have all
+// of them: times within a rack say nothing of what racks share.
+std::vector<int> halved(const Topology& topology) {
+  const int rack = topology.network.rack_nodes;
+  const int least = rack > 0 && topology.nodes > rack ? rack + 1 : 2;
   std::vector<int> numbers;
-  for (int n = nodes / 2; n >= 2; n /= 2) numbers.insert(numbers.begin(), n);
+  for (int n = topology.nodes / 2; n >= least; n /= 2) numbers.insert(numbers.begin(), n);
   return numbers;
+}
+
+[[noreturn]] void refuse_few(const Topology& topology, const std::string& algorithm, size_t points) {
+  const int rack = topology.network.rack_nodes;
+  const std::string racks = rack > 0 ? join(" and above a rack's ", rack) : "";
+  fail(ErrorCode::kInvalidArgument, "extrapolation of ", algorithm, ": ", counted(points, "number"), " of nodes below ",
+       topology.nodes, racks, " can be simulated, and ", kLeastPoints,
+       " are needed to say how far it is off; use more nodes, or simulate without --extrapolate");
 }
 
 void choose_curve(Extrapolation& made) {
@@ -149,7 +160,7 @@ Extrapolation extrapolate_on_machine(const Topology& topology, const MachinePlan
   made.ranks = check_ranks(topology, request);
   const int each = made.ranks / made.nodes, most = most_ranks > 0 ? std::min(most_ranks, kMaxRanks) : kMaxRanks;
   size_t operations = 0, most_operations = kMostFoldedOperations;
-  for (const int nodes : halved(made.nodes)) {
+  for (const int nodes : halved(topology)) {
     if (nodes * each > most || operations * kMostGrowth > most_operations) break;
     const MachineSimulation run = simulate_on_machine(first_nodes(topology, nodes), request, settings, progress);
     operations = run.operations;
@@ -158,11 +169,7 @@ Extrapolation extrapolate_on_machine(const Topology& topology, const MachinePlan
     made.algorithm = run.algorithm;
     made.profile = run.ranks_on().profile->name;
   }
-  if (made.points.size() < kLeastPoints) {
-    fail(ErrorCode::kInvalidArgument, "extrapolation of ", request.algorithm, ": ",
-         counted(made.points.size(), "number"), " of nodes below ", made.nodes, " can be simulated, and ", kLeastPoints,
-         " are needed to say how far it is off; use more nodes");
-  }
+  if (made.points.size() < kLeastPoints) refuse_few(topology, request.algorithm, made.points.size());
   choose_curve(made);
   return made;
 }

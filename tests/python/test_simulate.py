@@ -341,6 +341,7 @@ def test_extrapolations_say_how_far_they_are_off():
         (("--machine", "hgx-h100-8:nodes=64"), "name its algorithm"),
         (("--machine", "hgx-h100-8", "--algorithm", "ring"), "use --nodes N"),
         (("--machine", "hgx-h100-8:nodes=8", "--algorithm", "ring"), "4 are needed"),
+        (("--machine", "abci:nodes=64", "--algorithm", "ring"), "0 numbers of nodes below 64 and above a rack's 32"),
         (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--steps"), "--steps is of a run"),
         (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--ranks", "64"), "choose them by --nodes"),
     ],
