@@ -124,6 +124,26 @@ def test_table_2_is_met(page_of):
     assert ueno.equation("ueno_flat_ring", 24) > ueno.equation("ueno_two_layers", 24)
 
 
+def test_the_flat_ring_is_shortest_where_the_page_says_and_for_its_reason(page_of):
+    from plait.papers import ueno, ueno_costs
+
+    several = ueno.RANKS[1:]
+    seconds = [ueno_costs.hierarchies(ranks).seconds([ranks], ueno.BYTES) for ranks in several]
+    least = seconds.index(min(seconds))
+    assert seconds[: least + 1] == sorted(seconds[: least + 1], reverse=True)
+    assert seconds[least:] == sorted(seconds[least:])
+    text = page_of("ueno").to_html()
+    assert f"takes least with {several[least]} GPUs, {1e3 * seconds[least]:.3g} ms" in text
+    # Steps that are not overlapped make it fall: of messages so long that starts count for nothing.
+    long = [ueno_costs.hierarchies(ranks).seconds([ranks], 1e15) for ranks in several]
+    for ranks, took in zip(several, long, strict=True):
+        share = ueno_costs.flat_ring_share(ranks)
+        assert took / long[0] == pytest.approx(share / ueno_costs.flat_ring_share(several[0]), rel=1e-4)
+    assert least > 0 and long == sorted(long, reverse=True)
+    for ranks in (several[0], several[least]):
+        assert f"{ueno_costs.flat_ring_share(ranks):.2f} with {ranks}" in text
+
+
 def test_table_4_has_the_six_rows_of_an_iteration(page_of):
     from plait.papers import ueno
 
