@@ -177,6 +177,44 @@ def test_blink_counts_links(page_of):
         assert blink.speedups(machine)[8] == pytest.approx(1, abs=0.1)
 
 
+def test_blink_gains_most_where_the_page_says(page_of):
+    from plait.papers import blink
+
+    text = page_of("blink").to_html()
+    for machine, called in (("dgx1-p100", "P100"), ("dgx1-v100", "V100")):
+        gains = blink.speedups(machine)
+        most = max(gains.values())
+        (count,) = [count for count, gain in gains.items() if gain == most]
+        assert f"On {called} it is largest over {count} GPUs ({most:.2f})" in text
+        if blink.whole_rings(machine, blink.first(count)):
+            assert f"5 ({gains[5]:.2f})" in text
+            assert blink.simulated(machine, blink.first(5), "all_reduce", "rings") is None
+            nccl = f"rings(count={2 * blink.whole_rings(machine, blink.first(count))})"
+            used = [blink.simulated(machine, blink.first(count), "all_reduce", it) for it in (nccl, "spanning_trees")]
+            assert blink.gbps(used[0]) == blink.as_nccl(machine, blink.first(count), "all_reduce")
+            rings, trees = (blink.nvlinks(run) for run in used)
+            assert rings < trees and f"rings use {rings} NVLinks and trees {trees}" in text
+            few = blink.simulated(machine, blink.first(5), "all_reduce", "spanning_trees")
+            assert blink.nvlinks(few) == 4 < trees
+        else:
+            assert count == 5
+
+
+def test_every_run_of_blink_has_the_default_costs(page_of):
+    """Two GPUs of one NVLink fabric would get the costs of another profile."""
+    from plait.papers import blink
+
+    for machine in blink.MACHINES:
+        for count in blink.GPUS:
+            for collective, algorithm in blink.PRIMITIVES.items():
+                run = blink.simulated(machine, blink.first(count), collective, algorithm)
+                assert run is None or run.profile == "default"
+        lane = blink.part(machine, (0, 1)).links
+        stated = sum(link.gbps for link in lane if link.kind == "nvlink")
+        broadcast = blink.gbps(blink.simulated(machine, (0, 1), "broadcast", "spanning_trees"))
+        assert broadcast == pytest.approx(blink.LINK_EFFICIENCY * stated, rel=0.01)
+
+
 def test_profile_of_the_page_is_the_example():
     example = (ROOT / "examples/profiles/abci_2019.json").read_text()
     assert json.loads(papers.data_text("abci_2019.json")) == json.loads(example)

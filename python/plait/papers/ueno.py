@@ -210,7 +210,7 @@ def flat_words() -> str:
     exposed = several[0] * (flat_ring_share(several[0]) - 1) + 1
     falling = (
         f"In each of its two phases a ring of p GPUs waits for p - 1 steps of 1/p of the message, and by the fitted "
-        f"costs for {exposed:.2f} more that nothing overlaps: of the message in all {' and '.join(shares)}. "
+        f"costs for {exposed:.2f} more that nothing overlaps: in messages {' and '.join(shares)}. "
     )
     return (
         f"The flat ring of several nodes takes least with {least:,} GPUs, {milliseconds(flat_seconds(least))} ms. "
