@@ -124,6 +124,26 @@ def test_table_2_is_met(page_of):
     assert ueno.equation("ueno_flat_ring", 24) > ueno.equation("ueno_two_layers", 24)
 
 
+def test_the_flat_ring_is_shortest_where_the_page_says_and_for_its_reason(page_of):
+    from plait.papers import ueno, ueno_costs
+
+    several = ueno.RANKS[1:]
+    seconds = [ueno_costs.hierarchies(ranks).seconds([ranks], ueno.BYTES) for ranks in several]
+    least = seconds.index(min(seconds))
+    assert seconds[: least + 1] == sorted(seconds[: least + 1], reverse=True)
+    assert seconds[least:] == sorted(seconds[least:])
+    text = page_of("ueno").to_html()
+    assert f"takes least with {several[least]} GPUs, {1e3 * seconds[least]:.3g} ms" in text
+    # Steps that are not overlapped make it fall: of messages so long that starts count for nothing.
+    long = [ueno_costs.hierarchies(ranks).seconds([ranks], 1e15) for ranks in several]
+    for ranks, took in zip(several, long, strict=True):
+        share = ueno_costs.flat_ring_share(ranks)
+        assert took / long[0] == pytest.approx(share / ueno_costs.flat_ring_share(several[0]), rel=1e-4)
+    assert least > 0 and long == sorted(long, reverse=True)
+    for ranks in (several[0], several[least]):
+        assert f"{ueno_costs.flat_ring_share(ranks):.2f} with {ranks}" in text
+
+
 def test_table_4_has_the_six_rows_of_an_iteration(page_of):
     from plait.papers import ueno
 
@@ -155,6 +175,44 @@ def test_blink_counts_links(page_of):
         assert f"<td>{blink.mean_speedup(machine).ours:.3g}</td>" in text
         assert blink.mean_speedup(machine).ours > 1.3
         assert blink.speedups(machine)[8] == pytest.approx(1, abs=0.1)
+
+
+def test_blink_gains_most_where_the_page_says(page_of):
+    from plait.papers import blink
+
+    text = page_of("blink").to_html()
+    for machine, called in (("dgx1-p100", "P100"), ("dgx1-v100", "V100")):
+        gains = blink.speedups(machine)
+        most = max(gains.values())
+        (count,) = [count for count, gain in gains.items() if gain == most]
+        assert f"On {called} it is largest over {count} GPUs ({most:.2f})" in text
+        if blink.whole_rings(machine, blink.first(count)):
+            assert f"5 ({gains[5]:.2f})" in text
+            assert blink.simulated(machine, blink.first(5), "all_reduce", "rings") is None
+            nccl = f"rings(count={2 * blink.whole_rings(machine, blink.first(count))})"
+            used = [blink.simulated(machine, blink.first(count), "all_reduce", it) for it in (nccl, "spanning_trees")]
+            assert blink.gbps(used[0]) == blink.as_nccl(machine, blink.first(count), "all_reduce")
+            rings, trees = (blink.nvlinks(run) for run in used)
+            assert rings < trees and f"rings use {rings} NVLinks and trees {trees}" in text
+            few = blink.simulated(machine, blink.first(5), "all_reduce", "spanning_trees")
+            assert blink.nvlinks(few) == 4 < trees
+        else:
+            assert count == 5
+
+
+def test_every_run_of_blink_has_the_default_costs(page_of):
+    """Two GPUs of one NVLink fabric would get the costs of another profile."""
+    from plait.papers import blink
+
+    for machine in blink.MACHINES:
+        for count in blink.GPUS:
+            for collective, algorithm in blink.PRIMITIVES.items():
+                run = blink.simulated(machine, blink.first(count), collective, algorithm)
+                assert run is None or run.profile == "default"
+        lane = blink.part(machine, (0, 1)).links
+        stated = sum(link.gbps for link in lane if link.kind == "nvlink")
+        broadcast = blink.gbps(blink.simulated(machine, (0, 1), "broadcast", "spanning_trees"))
+        assert broadcast == pytest.approx(blink.LINK_EFFICIENCY * stated, rel=0.01)
 
 
 def test_profile_of_the_page_is_the_example():

@@ -194,12 +194,55 @@ def test_chains_lose_short_and_win_long_broadcasts(awan):
     for gpus in (8, 16):
         assert awan.gains((awan.NCCL, awan.MV2), gpus, [4])[0] > 2
         assert awan.gains((awan.MV2, awan.NCCL), gpus, [128 * MIB])[0] > 1
-        assert 1 << 16 < awan.crossover(gpus) <= MIB
+        assert 1 << 16 < awan.crossover(gpus) <= 2 * MIB
     for gpus in (16, 64):
         assert min(awan.gains((awan.MV2, awan.OPT), gpus, awan.SIZES)) == 1  # AWA-23
     # Over hundreds of GPUs leaders beat all that has no levels.
     others = [it for it in awan.SCHEMES if it is not awan.HIERARCHY and awan.exists(it, 256)]
     assert all(awan.seconds(awan.HIERARCHY, 256, 128 * MIB) < awan.seconds(it, 256, 128 * MIB) for it in others)
+
+
+def faster_on_kesch(awan, schemes, others, gpus):
+    """Sizes for which the first are faster than the others, by seconds alone."""
+
+    def least(names, size):
+        return min(awan.seconds(it, gpus, size) for it in names if awan.exists(it, gpus))
+
+    return [size for size in awan.SIZES if least(schemes, size) < least(others, size)]
+
+
+@pytest.mark.parametrize("gpus", [8, 16])
+def test_a_chain_wins_at_every_size_from_its_crossover_on(awan, gpus):
+    wins = faster_on_kesch(awan, awan.NCCL, awan.MV2, gpus)
+    at = awan.SIZES.index(awan.crossover(gpus))
+    assert set(awan.SIZES[at:]) <= set(wins) and awan.SIZES[at - 1] not in wins
+    text = " ".join(part for part in awan._claims_section().parts if isinstance(part, str))
+    assert f"{gpus} GPUs: {awan.size_text(awan.SIZES[at])}" in text
+
+
+def test_a_chain_that_loses_again_crosses_later(awan, monkeypatch):
+    """A win that is followed by a loss is no crossover."""
+    lost = 4 * MIB
+    monkeypatch.setattr(awan, "best", lambda schemes, gpus, size: 1 + (size == lost) * (schemes is awan.NCCL))
+    assert awan.crossover(16) == 0  # draws are no wins
+    monkeypatch.setattr(awan, "best", lambda schemes, gpus, size: 1 + (size == lost) if schemes is awan.NCCL else 1.5)
+    assert awan.crossover(16) == awan.SIZES[awan.SIZES.index(lost) + 1]
+
+
+def test_what_the_page_of_awan_says_of_the_hierarchy_is_so(awan):
+    """It is slower for short messages; only what may choose MPI's schemes, too, never is."""
+    alone = {size: awan.seconds(awan.HIERARCHY, 64, size) for size in awan.SIZES}
+    mpi = {size: min(awan.seconds(it, 64, size) for it in awan.MV2) for size in awan.SIZES}
+    ratios = [alone[size] / mpi[size] for size in awan.SIZES]
+    assert max(ratios) == ratios[0] > 1
+    summary = awan.page().summary
+    assert f"takes up to {ratios[0]:.1f} times as long" in summary
+    assert f"at most {100 * (1 / min(ratios) - 1):.0f}% faster" in summary
+    assert "nowhere slower by construction" in summary
+    for gpus in (16, 64):
+        sizes = awan.gaining_sizes(gpus)
+        first, last = awan.SIZES.index(sizes[0]), awan.SIZES.index(sizes[-1])
+        assert list(awan.SIZES[first : last + 1]) == sizes  # the page gives the ends of one range
 
 
 def test_two_paths_gain_what_their_links_allow(temucin):

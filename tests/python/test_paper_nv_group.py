@@ -85,6 +85,42 @@ def test_one_gpu_is_the_paper_s_and_training_scales_no_worse_than_measured():
     assert late.seconds > nv_group_training.step("summit", "group", 192).seconds
 
 
+def test_what_is_ahead_of_groups_on_a_node_and_why(text):
+    """Who is ahead follows from the table; all send as much over the X-bus, and groups let it wait."""
+    seconds = {it: nv_group_schemes.took(it, 6, LARGE).seconds for it in nv_group_schemes.SCHEMES}
+    ours = seconds[nv_group.NV_GROUP]
+    faster = [it for it in nv_group_schemes.SCHEMES if seconds[it] < ours]
+    assert faster and nv_group.ahead(6) == faster
+    machine = topology.machine("summit")
+    shares = {}
+    for it in (nv_group.NV_GROUP, *faster):
+        runs = [simulator.simulate(machine, "all_reduce", LARGE, plan) for plan in it.plans(LARGE)]
+        run = min(runs, key=lambda run: run.seconds)
+        bus = [link for link in run.links if {"cpu0", "cpu1"} == set(link["name"].split(" -> "))]
+        assert [link["bytes"] for link in bus] == [LARGE, LARGE]
+        shares[it] = max(link["busy_seconds"] for link in bus) / run.seconds
+        busy, rate = f"{100 * shares[it]:.0f}%", f"{LARGE / run.seconds / 1e9:.1f}"
+        if it is nv_group.NV_GROUP:
+            assert f"ahead of NV-Group&#x27;s {rate}." in text and f"it is busy {busy} of the time" in text
+            # Two halves over the bus, and thirds of a half over NVLink before, between and after.
+            nvlink = next(link["gbps"] for link in run.links if link["name"] == "gpu0 -> gpu1")
+            waits = 3 * LARGE / 2 / 3 / (nvlink * 1e9)
+            assert run.seconds == pytest.approx(LARGE / (bus[0]["gbps"] * 1e9) + waits, rel=0.01)
+        else:
+            assert f"{it.name} ({rate} GB/s)" in text and f"{busy} with {it.name}" in text
+    assert min(shares, key=shares.get) is nv_group.NV_GROUP
+    cut = simulator.simulate(machine, "all_reduce", LARGE, "nvgroup_ring(zero_copy, parts=16)")
+    assert ours > cut.seconds and f"gets {LARGE / cut.seconds / 1e9:.1f} GB/s" in text
+
+
+@pytest.mark.parametrize("plan", sorted(set(nv_group_training.PLANS["dgx2"].values())))
+def test_a_dgx_2_has_the_default_costs_that_the_page_names(text, plan):
+    assert "costs of the profile default" in text
+    run = nv_group_training.all_reduce("dgx2", plan, LARGE)
+    assert run.profile == "default" and run.causes["launch"] == pytest.approx(2e-6)
+    assert nv_group.kernel("dgx2", plan, LARGE) == run.seconds
+
+
 def test_figures(text):
     for figure in ("8", "9", "10", "11a", "11b", "12", "13", "15"):
         assert f'id="figure-{figure}-' in text

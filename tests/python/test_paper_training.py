@@ -97,6 +97,23 @@ def test_every_value_of_figure_9_is_on_the_page_with_its_errors(temucin):
     assert {"figure-9-mist", "figure-9-cedar", "figure-10", "figure-11", "figure-12"} <= set(names)
 
 
+def test_what_the_page_says_of_libraries_between_gpus_on_cedar(temucin):
+    """By hand: throughputs are 1 over the gains of the design, whose own is 1."""
+    text, ours = temucin.to_html(), []
+    rows = [row for row in temucin_applications.figure_9() if row.machine == "cedar"]
+    for network in ("resnet50", "densenet201"):
+        of = [row for row in rows if row.network == network and row.over in ("nccl", "hierarchical")]
+        assert len(of) == 2
+        rates = [1.0, *(1 / row.paper for row in of)]
+        name = temucin_training.CALLED[network]
+        assert f"{100 * (max(rates) / min(rates) - 1):.1f}% for {name}" in text
+        for value in ("overlapped", "after"):
+            rates = [1.0, *(1 / getattr(row, value) for row in of)]
+            ours.append(max(rates) / min(rates) - 1)
+    assert f"at most {100 * max(ours):.1f}% here" in text
+    assert temucin_applications.spread_between_gpus("cedar", "vgg16", "paper") > 0.3
+
+
 def test_a_peer_with_the_paper_s_ratio_gains_as_its_all_reduce_says():
     """A peer whose all-reduce takes as long as ours gains nothing; twice as long, what is left of a step beside it."""
     for machine in ("mist", "cedar"):

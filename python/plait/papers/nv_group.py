@@ -10,12 +10,13 @@ from functools import cache
 from typing import Any
 
 from .. import simulator, topology
-from . import data, nv_group_ctas, nv_group_table1, nv_group_training
+from . import data, default_costs, nv_group_ctas, nv_group_table1, nv_group_training
 from .comparison import Compared, percent
 from .nv_group_schemes import (
     BLINK,
     BLUECONNECT,
     GPUS,
+    GPUS_OF_NODE,
     HOROVOD,
     MANY_RINGS,
     MV2,
@@ -164,7 +165,7 @@ def links_section() -> Section:
 def kernel(machine: str, plan: str, size: int) -> float:
     """Seconds; MV2's plan with the launch of each of its reductions."""
     found = topology.machine(machine)
-    run = simulator.simulate(found.select((0, 1, 2)) if machine == "summit" else found, "all_reduce", size, plan)
+    run = default_costs.simulate(found.select((0, 1, 2)) if machine == "summit" else found, "all_reduce", size, plan)
     launches = MV2.launches(run.ranks) if plan in MV2.plans(size) else 1
     return run.seconds + (launches - 1) * run.causes["launch"]
 
@@ -351,6 +352,46 @@ def scaling_table() -> Table:
     return Table(["", *(f"{gpus:,}" for gpus in GPUS)], rows, caption)
 
 
+def ahead(gpus: int) -> list[Scheme]:
+    """The schemes that are faster than NV-Group's ring, 128 MiB."""
+    ours = took(NV_GROUP, gpus, LARGE).seconds
+    every = {scheme: took(scheme, gpus, LARGE).seconds for scheme in SCHEMES}
+    return [scheme for scheme, seconds in every.items() if seconds is not None and seconds < ours]
+
+
+def fastest_plan(scheme: Scheme) -> str:
+    """The plan, of those that a scheme may take for 128 MiB on a node, that takes least."""
+    return min(scheme.plans(LARGE), key=took_by)
+
+
+def bus_busy_share(plan: str) -> float:
+    """The share of a call over a node during which the X-bus carries something, in the busier direction."""
+    run = _node(plan)
+    return max(link["busy_seconds"] for link in run.links if link["kind"] == "socket") / run.seconds
+
+
+def node_words() -> str:
+    """Why schemes are ahead of NV-Group's ring within a node."""
+    rates = {it: LARGE / took(it, GPUS_OF_NODE, LARGE).seconds / 1e9 for it in (NV_GROUP, *ahead(GPUS_OF_NODE))}
+    shares = {it: 100 * bus_busy_share(fastest_plan(it)) for it in rates}
+    others = " and ".join(f"{it.name} ({rates[it]:.1f} GB/s)" for it in ahead(GPUS_OF_NODE))
+    busy = " and ".join(f"{shares[it]:.0f}% with {it.name}" for it in rates if it is not NV_GROUP)
+    cut = "nvgroup_ring(zero_copy, parts=16)"
+    return (
+        f"On one node {others} are ahead of NV-Group's {rates[NV_GROUP]:.1f}. All of them send the message over the "
+        f"X-bus once in each direction, and it could do that at {bus_gbps():.0f} GB/s. NV-Group's ring has two groups "
+        "and sends one half after the other: before, between and after them the bus waits until groups have "
+        f"combined or stored a half over NVLink, so it is busy {shares[NV_GROUP]:.0f}% of the time. The others "
+        f"send in parts that follow each other, so it is busy {busy}. In 16 parts NV-Group's ring gets "
+        f"{LARGE / took_by(cut) / 1e9:.1f} GB/s."
+    )
+
+
+def bus_gbps() -> float:
+    """GB/s of the X-bus in each direction, as the costs have it."""
+    return max(link["gbps"] for link in _node("ring").links if link["kind"] == "socket")
+
+
 def both_ways(gpus: int) -> float:
     """GB/s of two rings over groups, one each way with half of the message: the network is duplex, and the limit."""
     return LARGE / took(NV_GROUP, gpus, LARGE // 2).seconds / 1e9
@@ -376,6 +417,7 @@ def scale_section() -> Section:
             scaling_plot("figure-13", LARGE, "Figure 13: 128 MiB.", True),
             compared_table(large_values()),
             scaling_table(),
+            node_words(),
             f"Where Plait differs: in the paper NVGroup is first with all numbers of GPUs, here {rank(GPUS[-1])}th "
             "with 1,536. Long messages are limited by the network, and one ring over groups leaves each node by one "
             "adapter and enters by the other, as NCCL's one ring does. So both take as long, and equations (3) and "

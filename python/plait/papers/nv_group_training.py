@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from .. import topology, training
-from . import data
+from .. import simulator, topology, training
+from . import data, default_costs
 from .comparison import Compared, percent
 from .nv_group_schemes import GPUS_OF_NODE
 from .page import Plot, Section, Table
@@ -23,6 +23,7 @@ PLANS = {  # by machine; on a DGX-2 all GPUs are one group
 _CALLED = {"dgx2": "DGX-2", "summit": "Summit"}
 NAMES = {"group": "NV-Group", "nccl": "NCCL, ring"}
 _SCALES = (6, 24, 96, 192)
+_SIZES = tuple(1 << shift for shift in range(10, 28))  # bytes; the last holds all gradients
 
 
 def of_one(machine: str) -> float:
@@ -34,9 +35,16 @@ def of_one(machine: str) -> float:
 
 
 @cache
-def _times(machine: str, scheme: str, gpus: int) -> training.Simulated:
-    nodes = gpus // GPUS_OF_NODE if machine == "summit" else 1
-    return training.Simulated(topology.machine(machine, nodes), PLANS[machine][scheme])
+def _times(machine: str, scheme: str, gpus: int) -> training.Times:
+    """With the default costs: a DGX-2 by itself, one NVLink fabric, would get those of another profile."""
+    plan = PLANS[machine][scheme]
+    if machine == "summit":
+        return training.Simulated(topology.machine(machine, gpus // GPUS_OF_NODE), plan)
+    return training.Measured([(size, all_reduce(machine, plan, size).seconds) for size in _SIZES])
+
+
+def all_reduce(machine: str, plan: str, size: int) -> simulator.Simulation:
+    return default_costs.simulate(topology.machine(machine), "all_reduce", size, plan)
 
 
 @cache

@@ -16,7 +16,7 @@ from . import data, predictions
 from .comparison import Compared, geometric_mean_of_errors, kendall_tau, percent
 from .page import Page, Plot, Section, Table
 from .plots import COLORS, draw
-from .ueno_costs import GPUS_OF_NODE, command, hierarchies, use
+from .ueno_costs import GPUS_OF_NODE, command, flat_ring_share, hierarchies, use
 
 RANKS = [4 << doubling for doubling in range(10)]  # 4 to 2,048 (UEN-31)
 PAPER = data("ueno.json")
@@ -196,6 +196,28 @@ def figure_3() -> Plot:
         "Stars: the flat ring and 4x8x4, to which costs were fitted."
     )
     return draw("figure-3", caption, paint, (9, 5))
+
+
+def flat_seconds(ranks: int) -> float:
+    return best_of_layers(ranks)[1][1]
+
+
+def flat_words() -> str:
+    """Where the flat ring of several nodes is shortest, and why it is longer on both sides."""
+    several = [ranks for ranks in RANKS if ranks > GPUS_OF_NODE]
+    least = min(several, key=flat_seconds)
+    shares = [f"{flat_ring_share(ranks):.2f} with {ranks:,} GPUs" for ranks in (several[0], least)]
+    exposed = several[0] * (flat_ring_share(several[0]) - 1) + 1
+    falling = (
+        f"In each of its two phases a ring of p GPUs waits for p - 1 steps of 1/p of the message, and by the fitted "
+        f"costs for {exposed:.2f} more that nothing overlaps: in messages {' and '.join(shares)}. "
+    )
+    return (
+        f"The flat ring of several nodes takes least with {least:,} GPUs, {milliseconds(flat_seconds(least))} ms. "
+        f"{falling if least > several[0] else ''}"
+        "Beyond, it takes longer with every doubling, since each of its steps waits for the start of a message and "
+        "bytes grow no more; hierarchies take fewer steps."
+    )
 
 
 def scaling_table() -> Table:
@@ -397,10 +419,9 @@ def _scaling_section() -> Section:
         [
             figure_3(),
             "All but 128 GPUs is prediction: no other number of GPUs was fitted, nor is there a paper's value to "
-            "compare with. Four GPUs use NVLink alone, so they are apart from all others. The flat ring takes longer "
-            "with every GPU, since each of its steps waits for the latency of a message; hierarchies take fewer "
-            "steps. Equation (2) supposes that the flat ring keeps both network adapters busy. NCCL did not (the "
-            "star), and the fitted curve does not.",
+            "compare with. Four GPUs use NVLink alone, so they are apart from all others. "
+            f"{flat_words()} Equation (2) supposes that the flat ring keeps both network adapters busy. NCCL did not "
+            "(the star), and the fitted curve does not.",
             stored_words(),
             scaling_table(),
         ],

@@ -44,6 +44,15 @@ def use(factors: list[int]) -> str:
     return "held out" if tuple(factors) in held_out() else "fitted"
 
 
+def flat_ring_share(ranks: int) -> float:
+    """Bytes over the message that a ring across nodes waits for in each of its two phases, by the profile.
+
+    A ring of p has p - 1 steps of 1/p of the message; `exposed_steps` more are not overlapped.
+    """
+    exposed = json.loads(data_text(PROFILE))["costs"]["rings"]["mixed"]["exposed_steps"]
+    return (ranks - 1 + exposed) / ranks
+
+
 def command() -> str:
     """How the profile was made."""
     return json.loads(data_text(PROFILE))["source"]["command"]
