@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from plait import _core, calibration, models, topology
+from plait.calibration.fit import Residuals
 from plait.cli import main
 from plait.papers.comparison import Compared, geometric_mean_of_errors, kendall_tau
 
@@ -202,6 +203,90 @@ def test_files_that_are_no_results(text, words, tmp_path, capsys):
     file.write_text(text, encoding="utf-8")
     assert main(["calibrate", str(file), *MACHINE]) == 2
     assert words in capsys.readouterr().err
+
+
+def changed(members: dict, path: list, value: object) -> dict:
+    """A copy with another value at this path."""
+    made = json.loads(json.dumps(members))
+    inner = made
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return made
+
+
+TIME = ["results", 3, "out_of_place", "time"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (TIME, 1e30, "results[3].out_of_place: time is 1e+30, and should be a number from 0.001 to"),
+        (TIME, math.inf, "results[3].out_of_place: time is inf"),
+        (TIME, math.nan, "results[3].out_of_place: time is nan"),
+        (TIME, -4, "results[3].out_of_place: time is -4"),
+        (TIME, "4", "results[3].out_of_place: time is '4'"),
+        (["results", 3, "out_of_place"], [4], "results[3].out_of_place: expected an object, found [4]"),
+        (["results", 3], 4, "results[3]: expected an object, found 4"),
+        (["results", 3, "size"], -4, "results[3]: size is -4, and should be a whole number from 1"),
+        (["results", 3, "size"], 1 << 99, "results[3]: size is"),
+        (["results", 3, "root"], "0", "results[3]: root is '0'"),
+        (["results", 3, "plan"], 7, "results[3]: plan is 7, and should be a text"),
+        (["results", 3, "launch"], 7, "results[3]: launch is 7, and should be a text"),
+        (["config", "ranks"], "2", "config: ranks is '2', and should be a whole number from 1"),
+        (["config", "ranks"], True, "config: ranks is True"),
+        (["config", "ranks"], 1 << 40, "config: ranks is"),
+        (["config", "collective"], ["all_reduce"], "config: collective is ['all_reduce']"),
+        (["config", "collective"], None, "it lacks 'args'"),
+        (["config", "device"], "cpu", "config.device is not cuda, so its rows, all_reduce ring, 4 ranks first"),
+    ],
+)
+def test_fields_that_cannot_be_used_are_named(path, value, words, tmp_path, capsys):
+    rows = [bench_row(1 << shift, "ring", 10 + (1 << shift) * 1e-4) for shift in range(10, 24)]
+    file = Path(write_bench(tmp_path / "rows.json", "all_reduce", 4, rows))
+    file.write_text(json.dumps(changed(json.loads(file.read_text(encoding="utf-8")), path, value)), encoding="utf-8")
+    assert main(["calibrate", str(file), *MACHINE]) == 2
+    error = capsys.readouterr().err
+    assert f"{file}: {words}" in error and "Warning" not in error
+
+
+def test_cycles_that_cannot_be_used_are_named(tmp_path, capsys):
+    row = bench_row(1024, "ring", 3)
+    for cycles, words in (([3, math.nan], "cycles_us[1] is nan"), ([], "cycles_us is []")):
+        row["out_of_place"]["cycles_us"] = cycles
+        file = write_bench(tmp_path / "rows.json", "all_reduce", 4, [row])
+        assert main(["calibrate", file, *MACHINE, "--least-time"]) == 2
+        assert f"{file}: results[0].out_of_place: {words}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (["rows", 2, "busbw_mbps", 1], 0, "rows[2]: busbw_mbps[1] is 0, and should be a number from"),
+        (["rows", 2, "busbw_mbps", 1], -3.5, "rows[2]: busbw_mbps[1] is -3.5"),
+        (["rows", 2, "busbw_mbps", 1], math.inf, "rows[2]: busbw_mbps[1] is inf"),
+        (["rows", 2, "busbw_mbps"], [1, 2, 3, 4], "rows[2]: busbw_mbps is [1.0, 2.0, 3.0, 4.0], and should be 3"),
+        (["rows", 2, "factors", 0], 1, "rows[2]: factors[0] is 1, and should be a whole number from 2"),
+        (["rows", 2, "factors"], [1 << 19] * 3, "rows[2]: factors is"),
+        (["bytes"], 0, "bytes is 0"),
+        (["source"], "a paper", "expected an object, found 'a paper'"),
+    ],
+)
+def test_layers_that_cannot_be_used_are_named(path, value, words, tmp_path, capsys):
+    file = tmp_path / "layers.json"
+    members = json.loads(ABCI_TABLE_2.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(changed(members, path, value)), encoding="utf-8")
+    assert main(["calibrate", str(file), "--machine", "abci", "--nodes", "32"]) == 2
+    error = capsys.readouterr().err
+    assert str(file) in error and words in error
+
+
+def test_residuals_are_finite_where_errors_round_to_minus_one():
+    rows = [calibration.Row("f", "all_reduce", "ring", 4, 8, 1e6)]
+    residuals = Residuals(rows, [1e-12])
+    assert residuals.errors == [-1]
+    assert residuals.geometric_mean == pytest.approx(1e18)
+    assert residuals.worst(1) == [(rows[0], -1)]
 
 
 def test_rows_that_cannot_be_used_are_counted(tmp_path, capsys):

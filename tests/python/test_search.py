@@ -88,6 +88,9 @@ def test_what_python_cannot_search():
     ("arguments", "words"),
     [
         (["broadcast", *ABCI], "`plait plan broadcast` has the others"),
+        (["all_reduce", "--machine", "abci", "-n", "1"], "one rank has nothing to search; name two or more"),
+        (["all_reduce", "--machine", "abci", "-n", "1", "--json"], "one rank has nothing to search"),
+        (["all_reduce", *ABCI, "--factors", "4x1x32"], "a factor of 1 is a ring of one rank"),
         (["all_reduce", *ABCI, "--factors", "4x7"], "28"),
         (["all_reduce", *ABCI, "--profile", "nowhere.json"], "nowhere.json"),
         (["all_reduce", *ABCI, "--profile", __file__], "test_search.py:1"),

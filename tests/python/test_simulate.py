@@ -177,6 +177,65 @@ def test_what_if():
     assert table[2].endswith("ring over 7 ranks")
 
 
+def rooted(machine, root, *options):
+    return ("broadcast", "--machine", machine, "--algorithm", "binomial", "--root", root, *options)
+
+
+@pytest.mark.parametrize(
+    ("machine", "options", "root", "change", "root_of_changed"),
+    [
+        ("dgx1-v100", (), 3, "drop:gpu0", 2),
+        ("dgx1-v100", (), 7, "drop:gpu0", 6),
+        ("dgx1-v100", (), 3, "drop:gpu4", 3),
+        ("dgx1-v100", (), 3, "drop:gpu0,drop:gpu1", 1),
+        ("dgx1-v100", (), 3, "scale:nvlink:2", 3),
+        ("dgx1-v100", ("--ranks", 4), 3, "drop:gpu0", 2),
+        ("dgx1-v100:nodes=2", (), 11, "drop:gpu0", 9),
+        ("dgx1-v100:nodes=2", (), 11, "drop:n0.gpu7", 10),
+        ("dgx1-v100:nodes=2", (), 3, "drop:n1.gpu3", 3),
+        ("dgx1-v100:nodes=2", ("--ranks", 8), 6, "drop:n1.gpu0", 5),
+    ],
+)
+def test_the_root_of_a_changed_machine_is_the_same_gpu(machine, options, root, change, root_of_changed):
+    (changed,) = figures(*rooted(machine, root, *options, "--what-if", change))["what_if"]
+    name, _, nodes = machine.partition(":nodes=")
+    by_hand = simulator.simulate(
+        topology.machine(name, nodes=int(nodes or 1)).changed(change),
+        "broadcast",
+        64 << 20,
+        "binomial",
+        ranks=int(options[1]) if options else 0,
+        root=root_of_changed,
+    )
+    assert changed["seconds"] == by_hand.seconds
+
+
+@pytest.mark.parametrize(
+    ("machine", "root", "change", "message"),
+    [
+        ("dgx1-v100", 3, "drop:gpu3", "--what-if drop:gpu3 drops the root, rank 3 on gpu3; choose another with --root"),
+        ("dgx1-v100:nodes=2", 11, "drop:gpu3", "--what-if drop:gpu3 drops the root, rank 11 on n1.gpu3"),
+        ("dgx1-v100:nodes=2", 11, "drop:n1.gpu3", "--what-if drop:n1.gpu3 drops the root, rank 11 on n1.gpu3"),
+        ("dgx1-v100", 8, "drop:gpu3", "root 8 does not exist; ranks are 0..7"),
+    ],
+)
+def test_a_root_that_is_dropped_is_refused(machine, root, change, message):
+    result = cli("simulate", *rooted(machine, root, "--what-if", change))
+    assert result.returncode == 2 and message in result.stderr and not result.stdout
+
+
+def test_without_a_root_any_gpu_may_be_dropped():
+    (changed,) = figures("all_gather", "--machine", "dgx1-v100", "--what-if", "drop:gpu0")["what_if"]
+    assert changed["ranks"] == 7
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "broadcast", "all_to_all"])
+def test_no_bytes_are_refused(collective):
+    result = cli("simulate", collective, "--machine", "dgx1-v100", "--bytes", "0")
+    assert result.returncode == 2 and "--bytes: 0 bytes take no time; name a size above 0" in result.stderr
+    assert figures("barrier", "--machine", "dgx1-v100", "--bytes", "0")["seconds"] > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -344,11 +403,42 @@ def test_extrapolations_say_how_far_they_are_off():
         (("--machine", "abci:nodes=64", "--algorithm", "ring"), "0 numbers of nodes below 64 and above a rack's 32"),
         (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--steps"), "--steps is of a run"),
         (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--ranks", "64"), "choose them by --nodes"),
+        (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--prove"), "--prove is of a run"),
+        (("--machine", "hgx-h100-8:nodes=64", "--algorithm", "ring", "--folding", "never"), "--folding is of a run"),
     ],
 )
 def test_what_cannot_be_extrapolated(options, words):
     result = cli("simulate", "all_reduce", *options, "--extrapolate")
     assert result.returncode == 2 and words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("broadcast", "--algorithm", "binomial", "--root", "1700"), "root 1700 does not exist; ranks are 0..1599"),
+        (("broadcast", "--algorithm", "binomial", "--root", "1500"), "choose a root from 0 to 23"),
+        (("broadcast", "--algorithm", "binomial", "--root", "24"), "choose a root from 0 to 23"),
+        (("all_reduce", "--algorithm", "hierarchical_ring", "--factors", "8x64"), "is 512, and there are 1600 ranks"),
+        (("all_reduce", "--algorithm", "hierarchical_ring(8x64, parts=2)"), "is 512, and there are 1600 ranks"),
+        (("all_reduce", "--algorithm", "hierarchical_ring(8x200)"), "the factors 8x200 are of 1600 ranks"),
+    ],
+)
+def test_roots_and_factors_are_of_the_whole_machine(arguments, words):
+    result = cli("simulate", *arguments, "--machine", "hgx-h100-8:nodes=200", "--extrapolate")
+    assert result.returncode == 2 and words in result.stderr
+
+
+def test_a_root_that_the_fewest_nodes_have_is_extrapolated():
+    options = ("--machine", "hgx-h100-8:nodes=200", "--algorithm", "binomial", "--root", "23", "--extrapolate")
+    found = figures("broadcast", *options)
+    assert (found["ranks"], found["points"][0]["nodes"]) == (1600, 3)
+
+
+def test_the_fewest_nodes_are_of_several_racks():
+    """544 nodes in racks of 32: 272, 136, 68 and 34 nodes of four GPUs."""
+    options = ("--machine", "abci:nodes=544", "--algorithm", "binomial", "--root", "136", "--extrapolate")
+    result = cli("simulate", "broadcast", *options)
+    assert result.returncode == 2 and "choose a root from 0 to 135" in result.stderr
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "nvgroup_ring"])

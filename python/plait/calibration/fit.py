@@ -28,6 +28,7 @@ _MOST_UNSURE = math.log(2)
 _NO_WORSE = 1.02  # the loss without a constant, over that with it
 _STARTS = (0.0, math.log(0.25), math.log(4))
 _LEAST_ROWS = 4
+_LEAST_SECONDS = 1e-12  # of a prediction, whose logarithm is taken
 
 
 class ScipyMissing(Exception):
@@ -47,15 +48,21 @@ class Residuals:
         return [time / row.seconds - 1 for row, time in zip(self.rows, self.predicted, strict=True)]
 
     @property
+    def logs(self) -> list[float]:
+        """The logarithms of predicted over measured, up or down, which are finite where an error rounds to -1."""
+        pairs = zip(self.rows, self.predicted, strict=True)
+        return [abs(math.log(max(time, _LEAST_SECONDS) / row.seconds)) for row, time in pairs]
+
+    @property
     def geometric_mean(self) -> float | None:
         """The geometric mean of errors, up or down: 0.05 is 5%. None where there are no rows."""
-        logs = [abs(math.log1p(error)) for error in self.errors]
+        logs = self.logs
         return math.expm1(sum(logs) / len(logs)) if logs else None
 
     def worst(self, count: int) -> list[tuple[Row, float]]:
         """Rows with their errors, the worst first."""
-        pairs = zip(self.rows, self.errors, strict=True)
-        return sorted(pairs, key=lambda pair: -abs(math.log1p(pair[1])))[:count]
+        triples = sorted(zip(self.logs, self.rows, self.errors, strict=True), key=lambda triple: -triple[0])
+        return [(row, error) for _, row, error in triples[:count]]
 
     def of(self, rows: set[int]) -> Residuals:
         return Residuals([self.rows[i] for i in sorted(rows)], [self.predicted[i] for i in sorted(rows)])
@@ -114,7 +121,7 @@ class _Problem:
     def residuals(self, constants: list[Constant], logs: np.ndarray) -> np.ndarray:
         values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
         times = self._predictor.seconds(_profile_of(with_values(self._costs, values)), self._numbers)
-        off = np.log(np.maximum(times, 1e-12)) - self._measured
+        off = np.log(np.maximum(times, _LEAST_SECONDS)) - self._measured
         pulls = [_PULL * (log - _start(it, self._costs)) for it, log in zip(constants, logs, strict=True)]
         return np.concatenate([off, pulls])
 

@@ -13,9 +13,15 @@ from typing import Any
 
 from .. import _core, models, topology
 from ..errors import Error, InvalidArgument, InvalidInput
+from .fields import Fields
 
 LAYERS_FORMAT = "plait-layers 1"
 _HINT = "give files that `plait bench COLLECTIVE --json FILE` wrote"
+_LAYERS_HINT = "docs/calibration.md has the format"
+# What can have been measured. Beyond these, a number is a slip: residuals would not be finite.
+_MICROSECONDS = (1e-3, 7 * 24 * 3600 * 1e6)  # a clock's step, and the longest PLAIT_TIMEOUT_SEC
+_MBPS = (1e-3, 1e12)
+_MOST_RANKS, _MOST_BYTES = 1 << 20, 1 << 50
 # Words for protocols, now and in results of release 0.1.
 _PROTOCOLS = {"LL128": "LL128", "lines": "LL128", "LL": "LL", "packets": "LL"}
 
@@ -96,6 +102,8 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidInput(f"{file}:{error.lineno}: expected JSON, found other text ({error.msg}); {_HINT}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists within lists
+        raise InvalidInput(f"{file}: its JSON cannot be read ({error}); {_HINT}") from None
     if isinstance(data, dict):
         return data
     raise InvalidInput(f'{file}: expected an object with "config" and "results"; {_HINT}')
@@ -105,16 +113,26 @@ def _read_bench(data: dict[str, Any], file: str, found: Rows, least_time: bool) 
     config, results = data.get("config"), data.get("results")
     if not isinstance(config, dict) or not isinstance(results, list) or "ranks" not in config:
         raise InvalidInput(f'{file}: it has no "config" and "results" as of `plait bench`; {_HINT}')
-    try:
-        collective = config.get("collective") or data["args"][1]
-        has_endings = str(data.get("stored_by")).startswith(_UNSAID_ENDINGS)
-        for result in results:
-            _add_bench_row(result, (collective, {**config, "has_endings": has_endings}, file), found, least_time)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"{file}: a row of its results lacks {error}; {_HINT}") from None
-    _add_once(found.machines, data.get("machine", {}).get("words", "unknown"))
+    has_endings = str(data.get("stored_by")).startswith(_UNSAID_ENDINGS)
+    of_all = Fields({**config, "has_endings": has_endings}, f"{file}: config", _HINT)
+    of_all.whole("ranks", 1, _MOST_RANKS)
+    collective = of_all.text("collective") if config.get("collective") else _argument(data, file)
+    for number, result in enumerate(results):
+        _add_bench_row(
+            Fields(result, f"{file}: results[{number}]", _HINT), (collective, of_all, file), found, least_time
+        )
+    machine = data.get("machine")
+    _add_once(found.machines, str(machine.get("words", "unknown")) if isinstance(machine, dict) else "unknown")
     _add_once(found.dates, str(data.get("start_time", "unknown"))[:10])
     _add_once(found.commits, str(data.get("commit") or data.get("stored_by") or "unknown")[:7])
+
+
+def _argument(data: dict[str, Any], file: str) -> str:
+    """The collective, where only the command that was run names it."""
+    arguments = Fields(data, file, _HINT).list("args")
+    if len(arguments) > 1 and isinstance(arguments[1], str):
+        return arguments[1]
+    raise InvalidInput(f"{file}: neither config.collective nor args[1] names the collective; {_HINT}")
 
 
 def _add_once(texts: list[str], text: str) -> None:
@@ -122,38 +140,49 @@ def _add_once(texts: list[str], text: str) -> None:
         texts.append(text)
 
 
-def _add_bench_row(result: dict[str, Any], of: tuple[str, dict, str], found: Rows, least_time: bool) -> None:
-    collective, config, file = of
+def _add_bench_row(result: Fields, of: tuple[str, Fields, str], found: Rows, least_time: bool) -> None:
+    collective, config, _ = of
     measured = result["out_of_place"]
-    if not result.get("plan"):
+    if not result.members.get("plan"):
         found.left_out["of no plan"] += 1
-    elif result["size"] == 0 or not measured or not measured["time"] > 0:
+    elif result["size"] == 0 or not measured or not result.object("out_of_place")["time"]:
         found.left_out["without bytes or time"] += 1
     elif measured.get("nwrong"):
         found.left_out["with wrong results"] += 1
-    elif config.get("imbalance") is not None or collective.endswith("_v"):
+    elif config.members.get("imbalance") is not None or collective.endswith("_v"):
         found.left_out["with a count for each rank"] += 1
     else:
-        found.rows.append(
-            Row(
-                file,
-                collective,
-                _plan_of(result),
-                config["ranks"],
-                result["size"],
-                (min(measured["cycles_us"]) if least_time else measured["time"]) * 1e-6,
-                _protocol_of(result.get("launch") or ""),
-                max(0, result.get("root", 0)),
-                on_gpus=config.get("device") == "cuda",
-                launch=_launch_of(result.get("launch") or "", config),
-            )
-        )
+        found.rows.append(_bench_row(result, of, least_time))
 
 
-def _plan_of(result: dict[str, Any]) -> str:
+def _bench_row(result: Fields, of: tuple[str, Fields, str], least_time: bool) -> Row:
+    collective, config, file = of
+    members = result.members
+    launch = result.text("launch") if members.get("launch") else ""
+    return Row(
+        file,
+        collective,
+        _plan_of(result.text("plan"), launch),
+        config["ranks"],
+        result.whole("size", 1, _MOST_BYTES),
+        _microseconds(result.object("out_of_place"), least_time) * 1e-6,
+        _protocol_of(launch),
+        max(0, result.whole("root", -1, _MOST_RANKS) if "root" in members else 0),
+        on_gpus=config.members.get("device") == "cuda",
+        launch=_launch_of(launch, config.members),
+    )
+
+
+def _microseconds(measured: Fields, least_time: bool) -> float:
+    if least_time:
+        return min(measured.numbers("cycles_us", *_MICROSECONDS))
+    return measured.number("time", *_MICROSECONDS)
+
+
+def _plan_of(plan: str, launch: str) -> str:
     """Release 0.1 said only in the launch who performed a pull: copy engines or SMs."""
-    by_sms = result["plan"] == "pull" and (result.get("launch") or "").startswith("from buffer to buffer")
-    return "pull(sm)" if by_sms else result["plan"]
+    by_sms = plan == "pull" and launch.startswith("from buffer to buffer")
+    return "pull(sm)" if by_sms else plan
 
 
 def _protocol_of(launch: str) -> str:
@@ -176,7 +205,7 @@ def _launch_of(text: str, config: dict[str, Any]) -> Launch | None:
     host = _THROUGH_HOST.search(text)
     if host:
         words += f"+{host[1]}:{host[2]}%"
-    settings = config.get("settings") or {}
+    settings = config["settings"] if isinstance(config.get("settings"), dict) else {}
     pdl = settings.get("PLAIT_PDL", settings.get("PLAIT_EARLY_LAUNCH", "0"))  # its former name
     has_ending = "the last slice" in text or config["has_endings"]
     return Launch(words, has_ending, pdl == "1", not config.get("graph_calls"))
@@ -184,23 +213,30 @@ def _launch_of(text: str, config: dict[str, Any]) -> Launch | None:
 
 def _read_layers(data: dict[str, Any], file: str, found: Rows) -> None:
     """Bus bandwidths of hierarchical rings by layer: docs/calibration.md has the format."""
-    try:
-        for row in data["rows"]:
-            factors, message = row["factors"], data["bytes"]
-            for layer, mbps in enumerate(row["busbw_mbps"]):
-                ranks = factors[layer]
-                of_layer = message / prod(factors[:layer])
-                seconds = 2 * of_layer * (ranks - 1) / ranks / (mbps * 1e6)
-                name = "x".join(map(str, factors))
-                found.rows.append(
-                    Row(file, "all_reduce", name, prod(factors), message, seconds, layer=layer, factors=tuple(factors))
-                )
-        source = data["source"]
-        _add_once(found.machines, source["machine"])
-        _add_once(found.dates, source["date"])
-        _add_once(found.commits, "none")
-    except (KeyError, IndexError, TypeError, ZeroDivisionError) as error:
-        raise InvalidInput(f"{file}: layers lack {error}; docs/calibration.md has the format") from None
+    of_all = Fields(data, file, _LAYERS_HINT)
+    message = of_all.whole("bytes", 1, _MOST_BYTES)
+    for number, row in enumerate(of_all.list("rows")):
+        found.rows += _layers_of(Fields(row, f"{file}: rows[{number}]", _LAYERS_HINT), message, file)
+    source = of_all.object("source")
+    _add_once(found.machines, source.text("machine"))
+    _add_once(found.dates, source.text("date"))
+    _add_once(found.commits, "none")
+
+
+def _layers_of(row: Fields, message: int, file: str) -> list[Row]:
+    """The layers of one hierarchy, from the first on; the last ones may not have been measured."""
+    factors = tuple(row.wholes("factors", 2, _MOST_RANKS))
+    bandwidths = row.numbers("busbw_mbps", *_MBPS)
+    if prod(factors) > _MOST_RANKS:
+        row.refuse("factors", f"of at most {_MOST_RANKS} ranks", list(factors))
+    if len(bandwidths) > len(factors):
+        row.refuse("busbw_mbps", f"{len(factors)} numbers at most, one for each factor", bandwidths)
+    name, layers = "x".join(map(str, factors)), []
+    for layer, mbps in enumerate(bandwidths):
+        ranks, of_layer = factors[layer], message / prod(factors[:layer])
+        seconds = 2 * of_layer * (ranks - 1) / ranks / (mbps * 1e6)
+        layers.append(Row(file, "all_reduce", name, prod(factors), message, seconds, layer=layer, factors=factors))
+    return layers
 
 
 class Predictor:

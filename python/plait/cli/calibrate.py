@@ -81,8 +81,7 @@ def _run(options: argparse.Namespace) -> int:
     rows.left_out[f"below {usage.size_text(options.least)}"] += len(rows.rows) - len(kept)
     rows.rows = kept
     machine = read_machine(options)
-    if any(row.on_gpus for row in rows.rows) and all(device.kind != "gpu" for device in machine.devices):
-        raise usage.UsageError(f"calibrate: rows are of GPUs, and {machine.name} has none; name theirs with --machine")
+    _check_devices(rows.rows, machine)
     predictor = Predictor(machine, rows)
     base = _base_profile(options, machine, predictor.rows)
     _use_launches(predictor, base["costs"])
@@ -101,6 +100,19 @@ def _run(options: argparse.Namespace) -> int:
     else:
         _print(made, rows, base, options)
     return 0
+
+
+def _check_devices(rows: list[Row], machine: Topology) -> None:
+    """Rows of GPUs need a machine with GPUs. Where there are some, ranks are simulated on them and not on CPUs."""
+    has_gpus = any(device.kind == "gpu" for device in machine.devices)
+    if not has_gpus and any(row.on_gpus for row in rows):
+        raise usage.UsageError(f"calibrate: rows are of GPUs, and {machine.name} has none; name theirs with --machine")
+    of_cpus = next((row for row in rows if row.layer < 0 and not row.on_gpus), None)
+    if has_gpus and of_cpus is not None:
+        raise usage.UsageError(
+            f"calibrate: {of_cpus.file}: config.device is not cuda, so its rows, {of_cpus.name} first, are of CPUs, "
+            f"and ranks on {machine.name} are its GPUs; name a machine without GPUs with --machine"
+        )
 
 
 def _use_launches(predictor: Predictor, costs: dict[str, Any]) -> None:

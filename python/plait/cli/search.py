@@ -76,6 +76,10 @@ def _run(options: argparse.Namespace) -> int:
     profile = models.parse_profile(*read_text(settings.profile)) if settings.profile else None
     machine = read_machine(options)
     hierarchies = models.Hierarchies(machine, options.ranks, profile)
+    if hierarchies.ranks == 1:
+        raise usage.UsageError("search: one rank has nothing to search; name two or more (--ranks, --nodes)")
+    if 1 in (options.factors or []):
+        raise usage.UsageError("search: a factor of 1 is a ring of one rank, which does nothing; leave it out")
     found = _search(hierarchies, options)
     for row in _promising(found, hierarchies, _simulated(options, found["ranks"])):
         made = simulator.simulate(
@@ -111,8 +115,8 @@ def _factors_of(options: argparse.Namespace) -> list[int] | None:
 def _simulated(options: argparse.Namespace, ranks: int) -> int:
     """How many of the best are simulated."""
     if options.simulate is not None:
-        return options.simulate if ranks > 1 else 0
-    return _KEPT if 1 < ranks <= _MOST_RANKS_SIMULATED else 0
+        return options.simulate
+    return _KEPT if ranks <= _MOST_RANKS_SIMULATED else 0
 
 
 def _promising(found: dict[str, Any], hierarchies: models.Hierarchies, count: int) -> list[dict[str, Any]]:
@@ -134,7 +138,7 @@ def _promising(found: dict[str, Any], hierarchies: models.Hierarchies, count: in
 def _search(hierarchies: models.Hierarchies, options: argparse.Namespace) -> dict[str, Any]:
     ranks = hierarchies.ranks
     grown, evaluations = hierarchies.grow(options.bytes, _KEPT)
-    best = grown[ranks] if ranks > 1 else [([1], 0.0)]
+    best = grown[ranks]
     factors = options.factors or best[0][0]
     everything = _search_all(hierarchies, options.bytes)
     return {
@@ -159,7 +163,7 @@ def _search(hierarchies: models.Hierarchies, options: argparse.Namespace) -> dic
 def _search_all(hierarchies: models.Hierarchies, size: int):
     """The times of every hierarchy; None where they are too many."""
     ranks = hierarchies.ranks
-    if ranks == 1 or _core.ordered_factorisations(ranks, _MOST_HIERARCHIES + 1) > _MOST_HIERARCHIES:
+    if _core.ordered_factorisations(ranks, _MOST_HIERARCHIES + 1) > _MOST_HIERARCHIES:
         return None
     return hierarchies.search_all(size, ranks, _KEPT)
 

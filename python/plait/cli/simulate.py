@@ -6,8 +6,9 @@ import argparse
 from contextlib import nullcontext
 
 from .. import _core, plans, simulator, topology
-from . import files, simulate_json, usage
+from . import extrapolation, files, simulate_json, usage, what_if
 from .machine_options import read_machine, read_settings
+from .plan_json import ROOTED
 from .plan_options import COLLECTIVES, add_plan_options
 from .progress import Progress
 from .screen import show, show_json, show_wrapped
@@ -100,15 +101,18 @@ def _complete(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     _complete(options)
+    if options.bytes == 0 and options.collective != "barrier":
+        raise usage.UsageError("simulate: --bytes: 0 bytes take no time; name a size above 0")
     if options.trace is not None:
         files.check_output(options.trace)
     machine = read_machine(options)
     if options.extrapolate:
         return _extrapolate(machine, options)
     changed = {change: machine.changed(change) for change in options.what_if}  # which refuses before anything runs
+    roots = {change: _root_on(it, machine, change, options) for change, it in changed.items()}
     with nullcontext() if options.json else Progress() as progress:
-        made = _simulate(machine, options, progress)
-        others = {change: _simulate(it, options, progress) for change, it in changed.items()}
+        made = _simulate(machine, options, options.root, progress)
+        others = {change: _simulate(it, options, roots[change], progress) for change, it in changed.items()}
     if options.trace is not None:
         files.write(options.trace, made.trace())
     if options.json:
@@ -123,8 +127,15 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _root_on(changed: topology.Topology, machine: topology.Topology, change: str, options: argparse.Namespace) -> int:
+    """The root is the same GPU on a changed machine. A plan in a file has its own, by rank."""
+    if options.given is not None or options.collective not in ROOTED:
+        return options.root
+    return what_if.root_on(changed, machine, change=change, ranks=options.ranks, root=options.root)
+
+
 def _simulate(
-    machine: topology.Topology, options: argparse.Namespace, progress: Progress | None
+    machine: topology.Topology, options: argparse.Namespace, root: int, progress: Progress | None
 ) -> simulator.Simulation:
     if options.given is not None:
         return simulator.simulate_plan(machine, options.given, options.bytes, settings=read_settings(options))
@@ -134,7 +145,7 @@ def _simulate(
         options.bytes,
         options.algorithm or "",
         ranks=options.ranks,
-        root=options.root,
+        root=root,
         factors=options.factors,
         parts=options.parts,
         access=options.access,
@@ -146,11 +157,7 @@ def _simulate(
 
 
 def _extrapolate(machine: topology.Topology, options: argparse.Namespace) -> int:
-    for name, value in (("--what-if", options.what_if), ("--trace", options.trace), ("--steps", options.steps)):
-        if value:
-            raise usage.UsageError(f"simulate: {name} is of a run, and --extrapolate makes none of the whole machine")
-    if options.ranks:
-        raise usage.UsageError("simulate: --extrapolate is over all GPUs of a machine; choose them by --nodes")
+    extrapolation.check_options(machine, options)
     with nullcontext() if options.json else Progress() as progress:
         found = simulator.extrapolate(
             machine,
