@@ -1,6 +1,7 @@
 // Figures in a few digits, for people.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -47,6 +48,12 @@ inline std::string bytes_text(double bytes, int figures = 4) {
     return digits(number, figures < 4 && number < 999.5 ? "%.3g" : "%.4g") + unit.name;
   }
   return digits(bytes, "%.0f") + (bytes == 1 ? " byte" : " bytes");
+}
+
+// The text, and spaces up to so many columns.
+inline std::string in_columns(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
 }
 
 }  // namespace plait

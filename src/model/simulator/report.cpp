@@ -16,11 +16,6 @@ constexpr size_t kMostResources = 4;  // that the critical path names
 constexpr double kWorthALine = 5e-4;  // of the whole
 constexpr uint32_t kNoResource = SimulatedRun::Last::kNothing;
 
-std::string in_columns(std::string text, size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
 std::string percent(double share) { return digits(100 * share, share < 0.0995 ? "%.1f" : "%.0f") + " %"; }
 
 std::string gbps_text(double bytes_per_second) { return digits(bytes_per_second * 1e-9) + " GB/s"; }

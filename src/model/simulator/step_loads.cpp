@@ -69,11 +69,6 @@ int step_of(const SimulatorProgram& program, const Depths& depths, size_t at) {
   return std::max(0, depths.of(at) - (is_of_message ? 1 : 0));
 }
 
-std::string in_columns(std::string text, size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
-}
-
 }  // namespace
 
 std::vector<StepLoad> step_loads(const SimulatorProgram& program, const SimulatedMachine& machine,
