@@ -2,10 +2,10 @@
 """Checks every file that is, or would be, committed: what linters do not see.
 
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
-C++ files begin by saying what they are, a class of src/ has its name alone, and so has a constant of its folder; links
-of Markdown pages lead somewhere, and so does what names a page of docs/; no page is longer than people read, and words
-that the glossary replaced stay away. Long lines of prose are warned of. Prints one line `file:line: what is wrong` a
-problem and exits with 1 if there was any.
+C++ files begin by saying what they are, a class of src/ has its name alone, and so have in a folder the constants and
+functions of one file; links of Markdown pages lead somewhere, and so does what names a page of docs/; no page is longer
+than people read, and words that the glossary replaced stay away. Long lines of prose are warned of. Prints one line
+`file:line: what is wrong` a problem and exits with 1 if there was any.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ CLASS = re.compile(
 
 # A constant of one file, in its anonymous namespace.
 CONSTANT = re.compile(r"^(?:static )?const(?:expr)? [\w:<>, ]+[&*]? ?(k[A-Z]\w*)", re.MULTILINE)
+# What is in anonymous namespaces, and functions there, with their parameters.
+ANONYMOUS = re.compile(r"^namespace \{\n(.*?)^\}  // namespace\n", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"^(?!template|using|struct|class)[\w\[][\w:<>*&,\[\] ]*?[ *&](\w+)\(([^()]*)\) \{", re.MULTILINE)
+PARAMETER_NAME = re.compile(r"\s*\b\w+(?=,|$)")
 
 
 class Findings(NamedTuple):
@@ -255,6 +259,23 @@ def check_constants(texts: dict[str, str]) -> list[str]:
     return errors
 
 
+def check_functions(texts: dict[str, str]) -> list[str]:
+    """The same of functions, by name and types of parameters."""
+    first: dict[tuple[str, ...], str] = {}
+    errors = []
+    for name, text in texts.items():
+        if not name.startswith("src/") or not name.endswith(".cpp"):
+            continue
+        for space in ANONYMOUS.finditer(text):
+            for found in FUNCTION.finditer(space[1]):
+                types = PARAMETER_NAME.sub("", " ".join(found[2].split()))
+                place = f"{name}:{line_of(text, space.start(1) + found.start(1))}"
+                other = first.setdefault((posixpath.dirname(name), found[1], types), place)
+                if other.partition(":")[0] != name:
+                    errors.append(f"{place}: {found[1]}() is also in {other}: share it or rename one")
+    return errors
+
+
 def texts_of(root: Path, files: list[Path]) -> dict[str, str]:
     return {path.as_posix(): (root / path).read_text(encoding="utf-8", errors="replace") for path in files}
 
@@ -272,7 +293,7 @@ def main() -> int:
     findings = [check_file(root, path) for path in files]
     texts = texts_of(root, files)
     errors = [line for finding in findings for line in finding.errors]
-    errors += check_links(texts) + check_class_names(texts) + check_constants(texts)
+    errors += check_links(texts) + check_class_names(texts) + check_constants(texts) + check_functions(texts)
     for line in [line for finding in findings for line in finding.warnings] + errors:
         print(line)
     print(f"check_tree: {len(files)} files, {len(errors)} problems")

@@ -149,6 +149,24 @@ def test_constant_that_two_files_of_a_folder_have_is_found(check_tree, text, is_
     assert check_tree.check_constants({"src/a/one.cpp": texts["src/a/one.cpp"], "src/b/two.cpp": text}) == []
 
 
+@pytest.mark.parametrize(
+    ("function", "is_found"),
+    [
+        ("std::string fill(std::string  with, size_t columns) {", True),
+        ("[[noreturn]] void fill(std::string text,\n                       size_t width) {", True),
+        ("std::string fill(std::string text) {", False),
+        ("  std::string fill(std::string text, size_t width) {", False),
+        ("std::string filled(std::string text, size_t width) {", False),
+    ],
+)
+def test_function_that_two_files_of_a_folder_have_is_found(check_tree, function, is_found):
+    one = "namespace {\n\nstd::string fill(std::string text, size_t width) {\n}\n\n}  // namespace\n"
+    two = f"namespace {{\n\n{function}\n}}\n\n}}  // namespace\n"
+    error = "src/a/two.cpp:3: fill() is also in src/a/one.cpp:3: share it or rename one"
+    assert check_tree.check_functions({"src/a/one.cpp": one, "src/a/two.cpp": two}) == ([error] if is_found else [])
+    assert check_tree.check_functions({"src/a/one.cpp": one, "src/b/two.cpp": two}) == []
+
+
 def test_word_that_the_glossary_replaced_is_found(check_tree):
     lines = ["// Waits.", "// Each Strand has flags."]
     error = "src/a.hpp:2: says 'Strand'; the word of docs/glossary.md is 'channel'"
