@@ -44,7 +44,7 @@ build:  ## build the library, the Python module and .venv/bin/plait (the default
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
 
-RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) \
+RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) -DPLAIT_UNITY=OFF \
   '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
 
 test: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
@@ -105,8 +105,15 @@ kernels:  ## compile the kernels and read their machine code: wide accesses, no 
 examples: build  ## build the examples in C, in build/release/examples
 	@$(COMPILE) build/release -j $(JOBS) --target examples
 
-demo: build  ## run examples/demo.py
-	$(PREPARE) demo
+# A quick look: where nothing is built yet, or only for this, several files are compiled as one, and kernels only if there
+# is a GPU. `make` then builds the rest.
+QUICK := $(if $(wildcard build/release/CMakeCache.txt),$(shell sed -n 's/^PLAIT_UNITY:BOOL=ON/ON/p' build/release/CMakeCache.txt),ON)
+demo: PLAIT_CUDA := $(if $(and $(QUICK),$(filter auto,$(PLAIT_CUDA)),$(if $(wildcard /dev/nvidiactl),,none)),off,$(PLAIT_CUDA))
+demo: RELEASE_OPTIONS += -DPLAIT_UNITY=$(or $(QUICK),OFF)
+demo:  ## build the Python module and run examples/demo.py
+	$(PREPARE) build demo
+	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
+	@$(COMPILE) build/release -j $(JOBS) --target _core
 	@$(VENV)/bin/python examples/demo.py
 
 # Installed libraries have kernels for all targets, whatever GPU is here, unless CUDA_ARCHITECTURES says otherwise.

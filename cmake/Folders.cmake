@@ -11,7 +11,7 @@ function(plait_folder folder)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
     target_link_libraries(${name} PUBLIC ${ARGN})
-    if(PLAIT_SANITIZE)  # unity builds take half the time; other builds check that each file includes what it needs
+    if(PLAIT_SANITIZE OR PLAIT_UNITY)  # takes half the time; other builds check that each file includes what it needs
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
       target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # for local types
     endif()
