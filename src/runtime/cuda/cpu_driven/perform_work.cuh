@@ -1,8 +1,8 @@
 // A CTA's share of a work request: load, reduce, store (NVG-43).
 //
 // Every thread loads an element from all sources, on this GPU, on others and in host memory, combines them in their
-// order, and stores the result to all destinations. Where all places are aligned it does so with 16 bytes at a time
-// (NVG-44), or where partial results are wider than their type with four elements; else with one.
+// order, and stores the result to all destinations. Where all places are aligned, it takes 16 bytes at a time (NVG-44).
+// Partial results that are wider than their type go four elements at a time, and unaligned places one.
 #pragma once
 
 #include "runtime/cuda/device/combine_vectors.cuh"

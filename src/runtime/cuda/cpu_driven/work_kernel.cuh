@@ -3,16 +3,10 @@
 
 #include "runtime/cuda/cpu_driven/perform_work.cuh"
 #include "runtime/cuda/cpu_driven/work_kernel.hpp"
+#include "runtime/cuda/persistent/copy_argument.cuh"
 #include "runtime/cuda/persistent/request_poller.cuh"
 
 namespace plait {
-
-// Copies a request, with all threads of the CTA.
-__device__ inline void copy_request(WorkRequest* to, const WorkRequest* from) {
-  auto* const words = reinterpret_cast<uint64_t*>(to);
-  const auto* const its = reinterpret_cast<const uint64_t*>(from);
-  for (unsigned i = threadIdx.x; i < sizeof(WorkRequest) / sizeof(uint64_t); i += blockDim.x) words[i] = its[i];
-}
 
 // Every thread takes the same requests. The barrier after a request is ahead of its answer: all of the CTA's stores are
 // done, and nobody reads the request any more.
@@ -33,14 +27,14 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_work(const __grid_constan
     number += lateness(word, number + launches_before);
     if (request.terminates) return;
     WorkRequest* const slot = &launch.requests[request.slot];
-    if (polls) copy_request(&work, &launch.host_requests[request.slot]);
+    if (polls) copy_argument(&work, &launch.host_requests[request.slot]);
     if (polls && gridDim.x > 1) {
       __syncthreads();
-      copy_request(slot, &work);
+      copy_argument(slot, &work);
       __syncthreads();
       if (threadIdx.x == 0) hand_on(*launch.device, request, number + launches_before);
     }
-    if (!polls) copy_request(&work, slot);
+    if (!polls) copy_argument(&work, slot);
     __syncthreads();
     perform_work(work, launch.first_share + blockIdx.x, launch.shares);
     __syncthreads();

@@ -3,16 +3,10 @@
 
 #include "runtime/cuda/kernels/by_type.hpp"
 #include "runtime/cuda/kernels/two_shot_kernel.cuh"
+#include "runtime/cuda/persistent/copy_argument.cuh"
 #include "runtime/cuda/persistent/request_poller.cuh"
 
 namespace plait {
-
-// Copies a call, with all threads of the CTA.
-__device__ inline void copy_call(RequestedCall* to, const RequestedCall* from) {
-  auto* const words = reinterpret_cast<uint64_t*>(to);
-  const auto* const its = reinterpret_cast<const uint64_t*>(from);
-  for (unsigned i = threadIdx.x; i < sizeof(RequestedCall) / sizeof(uint64_t); i += blockDim.x) words[i] = its[i];
-}
 
 // Performs this CTA's share of a call, as the kernel that it names would. For all threads; false in some: given up.
 template <DataType type>
@@ -82,14 +76,14 @@ __global__ void __launch_bounds__(kMostThreads, 1) run_persistent(const __grid_c
     if (request.terminates) return;
     RequestedCall* const slot = &launch.slots[request.slot];
     if (polls && request.is_new) {
-      copy_call(slot, &launch.host_slots[request.slot]);
+      copy_argument(slot, &launch.host_slots[request.slot]);
       __syncthreads();
       if (threadIdx.x == 0) hand_on(*launch.device, request, number + launches_before);
     }
     bool is_good = true;
     if (blockIdx.x < request.ctas) {
       if (request.is_new || request.slot != slot_at_hand) {
-        copy_call(&call, slot);
+        copy_argument(&call, slot);
         __syncthreads();
         slot_at_hand = request.slot;
       }
