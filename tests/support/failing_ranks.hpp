@@ -75,6 +75,24 @@ inline void call_until_error(Communicator& communicator, const std::function<voi
   }
 }
 
+// Makes calls until one fails; checks that `again`, which makes another one, fails alike; passes the error on.
+inline void call_until_error(const std::function<void()>& again, const std::function<void(int)>& call) {
+  for (int i = 0;; ++i) {
+    try {
+      call(i);
+    } catch (const Error& failure) {
+      try {
+        again();
+      } catch (const Error& later) {
+        require(std::string(later.what()) == failure.what(), "the next call said '", later.what(), "' instead of '",
+                failure.what(), "'");
+        throw failure;
+      }
+      require(false, "a call succeeded after: ", failure.what());
+    }
+  }
+}
+
 // How far each rank is, for a harness that wants to interfere at a certain moment.
 struct Progress {
   std::atomic<int> calls[64];
