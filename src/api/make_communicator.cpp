@@ -104,7 +104,6 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     check_described_nodes(settings.topology, impl->tuner.machine().base.node_of, hosts);
     if (device != kNoDevice) DeviceBackend::check_device(device);
-    if (device != kNoDevice) impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
   });
   // No rank goes on before every rank has mapped the memory and said that it is present.
   throw_first_failure(bootstrap.all_gather(joined));
@@ -117,6 +116,9 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     try_step(made, own_name,
              [&] { impl->reduces = DeviceBackend::reduce_device(on_host, neighbours, device, settings); });
     throw_first_failure(bootstrap.all_gather(made));
+  }
+  if (device != kNoDevice && impl->keeps_lanes()) {
+    impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
   }
   impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
@@ -215,7 +217,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 }
 
 void Communicator::add_lanes(int device) {
-  if (device == kNoDevice || !impl_->keeps_lanes()) return;
+  if (!impl_->staged_calls) return;
   std::vector<Communicator> lanes = make_lanes(*this, settings().staging_lanes);
   std::optional<Communicator> driven;
   if (impl_->reduces) driven = std::move(make_lanes(*this, 1).front());
