@@ -34,8 +34,8 @@ struct Communicator::Impl {
   // Agrees with the other ranks on everything that must be equal, and maps the memory that they share.
   static std::unique_ptr<Impl> join_ranks(Bootstrap bootstrap, const Settings& settings, int device);
   // Calls on the GPU go through host memory, and are performed by `lanes`: all, or those that kernels cannot perform.
-  // `driven`: a lane for calls that `reduces` performs; none if there is no such GPU.
-  void stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven = {});
+  // `driven`: a lane for each of `reduces`.
+  void stage_on(int ordinal, std::vector<Communicator> lanes, std::vector<Communicator> driven = {});
   bool keeps_lanes();
   DeviceBackend& device_backend() const;
 
@@ -61,7 +61,7 @@ struct Communicator::Impl {
   HostRank host;
   Products products;
   std::unique_ptr<DeviceCalls> staged_calls;  // until there are lanes; none if there will be none
-  std::unique_ptr<ReduceDevice> reduces;      // until there are lanes
+  std::vector<std::unique_ptr<ReduceDevice>> reduces;  // until there are lanes
   std::unique_ptr<DeviceBackend> device;      // none where buffers are in host memory only
 
   Tuner tuner;

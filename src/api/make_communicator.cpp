@@ -113,8 +113,11 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   }
   if (device != kNoDevice && !hosts.are_one() && settings.cpu_driven != CpuDriven::kOff) {
     StepResult made;
-    try_step(made, own_name,
-             [&] { impl->reduces = DeviceBackend::reduce_device(on_host, neighbours, device, settings); });
+    try_step(made, own_name, [&] {
+      for (int lane = 0; lane < settings.staging_lanes; ++lane) {
+        impl->reduces.push_back(DeviceBackend::reduce_device(on_host, neighbours, device, settings));
+      }
+    });
     throw_first_failure(bootstrap.all_gather(made));
   }
   if (device != kNoDevice && impl->keeps_lanes()) {
@@ -125,12 +128,18 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   return impl;
 }
 
-void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes, std::optional<Communicator> driven) {
+void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes, std::vector<Communicator> driven) {
   const auto its_performed = [this](const VerifiedPlan& plan) -> const VerifiedPlan& { return performed(plan); };
   const StagingHost on_host{tuner, hosts, its_performed, limits, {settings.wait_policy, is_crowded}};
   auto staged =
       std::make_unique<StagedBackend>(ordinal, std::move(lanes), on_host, settings, std::move(staged_calls), size);
-  if (driven) staged->drive(std::move(*driven), std::move(reduces), static_cast<size_t>(settings.cpu_reduce_bytes));
+  if (!driven.empty()) {
+    std::vector<DrivenLane> on_gpu;
+    for (size_t lane = 0; lane < driven.size(); ++lane) {
+      on_gpu.push_back({std::move(driven[lane]), std::move(reduces[lane])});
+    }
+    staged->drive(std::move(on_gpu), static_cast<size_t>(settings.cpu_reduce_bytes));
+  }
   if (device) {
     device = std::make_unique<LaunchedOrStaged>(std::move(device), std::move(staged));
   } else {
@@ -219,8 +228,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 void Communicator::add_lanes(int device) {
   if (!impl_->staged_calls) return;
   std::vector<Communicator> lanes = make_lanes(*this, settings().staging_lanes);
-  std::optional<Communicator> driven;
-  if (impl_->reduces) driven = std::move(make_lanes(*this, 1).front());
+  std::vector<Communicator> driven = make_lanes(*this, static_cast<int>(impl_->reduces.size()));
   on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes), std::move(driven)); });
 }
 

@@ -5,13 +5,11 @@
 #include <map>
 #include <utility>
 
-#include "algorithms/steps/arguments.hpp"
 #include "api/call_checks.hpp"
 #include "api/choice_for.hpp"
 #include "api/chunk_choice.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
-#include "runtime/driven_reduces.hpp"
 #include "runtime/hosts.hpp"
 #include "runtime/message_layout.hpp"
 
@@ -47,26 +45,14 @@ void StagedBackend::open(Lane& lane) {
   lane.proxy = std::make_unique<Proxy>([this](std::exception_ptr error) { end_with(std::move(error)); });
 }
 
-void StagedBackend::drive(Communicator lane, std::unique_ptr<ReduceDevice> gpu, size_t cpu_reduce_bytes) {
-  driven_ = std::make_unique<Driven>(std::move(lane), std::move(gpu), cpu_reduce_bytes);
-  driven_->gpu->map_host(driven_->lane.shared_memory(), driven_->lane.shared_bytes());
-  driven_->lane.set_interrupt_check([this] {
-    pass_failure_to(driven_->lane);
-    hear_interrupts();
-  });
-}
-
-bool StagedBackend::is_driven(const Call& call) {
-  if (!driven_ || call.collective != Collective::kAllReduce || call.count == 0) return false;
-  return driven_->can_drive.get(call, [&] { return can_drive(call); });
-}
-
-// All ranks say the same: what this looks at is equal on them.
-bool StagedBackend::can_drive(const Call& call) const {
-  const size_t groups = groups_or_nodes(host_.tuner.machine().base).size();
-  if (message_bytes(call, size_) <= driven_->cpu_reduce_bytes * groups) return false;
-  const std::shared_ptr<const VerifiedPlan> plan = host_.tuner.plan(choice_for(host_.tuner, call).plan);
-  return can_be_driven(plan->plan()) && driven_->lane.has_room_to_drive(call);
+void StagedBackend::drive(std::vector<DrivenLane> lanes, size_t cpu_reduce_bytes) {
+  DrivenCalls::Hooks hooks;
+  hooks.cut = [this](const Call& call) { return chunks_of(call); };
+  hooks.tell = [this](const Error& error) { tell(error); };
+  hooks.look = [this](Communicator& lane) { pass_failure_to(lane); };
+  hooks.hear_interrupts = [this] { hear_interrupts(); };
+  hooks.on_failure = [this](std::exception_ptr error) { end_with(std::move(error)); };
+  driven_ = std::make_unique<DrivenCalls>(std::move(lanes), host_.tuner, cpu_reduce_bytes, std::move(hooks));
 }
 
 void StagedBackend::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
@@ -97,22 +83,15 @@ void StagedBackend::hear_interrupts() const {
 
 void StagedBackend::leave_driven(std::exception_ptr error) {
   end_with(std::move(error));
-  driven_->gpu->finish();
+  driven_->leave();
 }
 
-// After all earlier calls. The output of an all-reduce may hold the products.
+// After all earlier calls.
 void StagedBackend::run_driven(const Call& call, const void* input, void* output, const Scalar* scalar) {
   finish();
   state_->announce(call);
-  if (scalar != nullptr) driven_->gpu->multiply(*scalar, input, output, call.count);
-  if (scalar != nullptr) input = output;
-  try {
-    driven_->lane.run(call, input, output, *driven_->gpu);
-  } catch (const Error& error) {  // it says all
-    if (!state_->has_failed()) state_->abort(error.code(), error.what());
-    throw;
-  }
-  ++driven_->calls;
+  driven_->run(call, input, output, scalar);
+  throw_if_failed();  // on another lane
 }
 
 bool StagedBackend::start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) {
@@ -157,10 +136,9 @@ bool StagedBackend::advance() { return true; }
 
 void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
   ready_.clear();
-  if (driven_) driven_->can_drive.clear();
   drain();  // plans that lanes use may be forgotten
   for (Lane& lane : lanes_) lane.communicator.give(plan);
-  if (driven_) driven_->lane.give(plan);
+  if (driven_) driven_->give(plan);
 }
 
 const VerifiedPlan& StagedBackend::plan_for(const Call& call) { return *ready_for(call).plan; }
@@ -210,12 +188,17 @@ void StagedBackend::perform(size_t lane, const StagedCall& call) {
     throw_if_failed();
     try {
       lanes_[lane].communicator.run(call.chunks.call(i), input, output);
-    } catch (const Error& error) {  // it says all
-      if (!state_->has_failed()) state_->abort(error.code(), error.what());
+    } catch (const Error& error) {
+      tell(error);
       throw;
     }
   };
   pipeline_.perform(call, lane, on_host, [this] { throw_if_failed(); });
+}
+
+// What a lane found says all.
+void StagedBackend::tell(const Error& error) const {
+  if (!state_->has_failed()) state_->abort(error.code(), error.what());
 }
 
 void StagedBackend::throw_if_failed() const {
@@ -228,12 +211,12 @@ void StagedBackend::drain() {
 
 void StagedBackend::close() {
   for (Lane& lane : lanes_) lane.communicator.close();
-  if (driven_) driven_->lane.close();
+  if (driven_) driven_->close();
 }
 
 void StagedBackend::stop_waiting() {
   pipeline_.give_up();
-  if (driven_) driven_->gpu->give_up();
+  if (driven_) driven_->give_up();
 }
 
 void StagedBackend::finish() {

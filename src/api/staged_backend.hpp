@@ -15,11 +15,11 @@
 #include "api/call_cache.hpp"
 #include "api/communicator.hpp"
 #include "api/device_backend.hpp"
+#include "api/driven_calls.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/host/device_calls.hpp"
 #include "runtime/host/proxy.hpp"
 #include "runtime/host/staging_pipeline.hpp"
-#include "runtime/reduce_device.hpp"
 #include "runtime/staging_device.hpp"
 
 namespace plait {
@@ -43,9 +43,8 @@ class StagedBackend final : public DeviceBackend {
   // Waits until all calls are over.
   ~StagedBackend() override;
 
-  // From now on the CPU drives the GPU in blocking calls whose plan allows that, but for those whose groups have chunks
-  // of at most `cpu_reduce_bytes` (NVG-63). `lane` is for these calls alone. Throws what ReduceDevice::map_host() does.
-  void drive(Communicator lane, std::unique_ptr<ReduceDevice> gpu, size_t cpu_reduce_bytes);
+  // From now on the CPU drives the GPU in blocking calls whose plan allows that. Throws what DrivenCalls() does.
+  void drive(std::vector<DrivenLane> lanes, size_t cpu_reduce_bytes);
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override;
   bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override;
@@ -65,23 +64,15 @@ class StagedBackend final : public DeviceBackend {
   void throw_if_failed() const override;
   void stop_waiting() override;
   int device() const override { return device_->ordinal(); }
-  size_t device_bytes() const override { return driven_ ? driven_->gpu->device_bytes() : 0; }
+  size_t device_bytes() const override { return driven_ ? driven_->device_bytes() : 0; }
   uint64_t zero_copy_calls() const override { return 0; }
-  uint64_t served_calls() const override { return driven_ ? driven_->calls : 0; }
+  uint64_t served_calls() const override { return driven_ ? driven_->calls() : 0; }
   size_t mapped_buffers() const override { return 0; }
 
  private:
   struct Lane {
     Communicator communicator;
     std::unique_ptr<Proxy> proxy;
-  };
-  // For calls in which the CPU drives the GPU, on the thread that makes them.
-  struct Driven {
-    Communicator lane;
-    std::unique_ptr<ReduceDevice> gpu;
-    size_t cpu_reduce_bytes;
-    uint64_t calls = 0;
-    CallCache<bool> can_drive = {};
   };
   // A call with everything decided but the buffers.
   struct Ready {
@@ -91,9 +82,9 @@ class StagedBackend final : public DeviceBackend {
 
   void open(Lane& lane);
   void pass_failure_to(Communicator& lane) const;
+  void tell(const Error& error) const;
   void hear_interrupts() const;
-  bool is_driven(const Call& call);
-  bool can_drive(const Call& call) const;
+  bool is_driven(const Call& call) { return driven_ && driven_->drives(call); }
   // Ends the communicator, and waits until the GPU has left the buffers.
   void leave_driven(std::exception_ptr error);
   void run_driven(const Call& call, const void* input, void* output, const Scalar* scalar);
@@ -115,7 +106,7 @@ class StagedBackend final : public DeviceBackend {
   StagingPipeline pipeline_;
   CallCache<Ready> ready_;
   InterruptCheck interrupt_check_;
-  std::unique_ptr<Driven> driven_;  // null: no call is driven
+  std::unique_ptr<DrivenCalls> driven_;  // null: no call is driven
   std::vector<Lane> lanes_;         // last: their threads use the others
 };
 

@@ -23,6 +23,7 @@ Settings driven_settings(const std::string& algorithm = "all_reduce:nvgroup_ring
   settings.cpu_driven = CpuDriven::kOneQueue;
   settings.algorithm = algorithm;
   settings.cpu_reduce_bytes = 0;
+  settings.staging_bytes = 64 << 10;  // so that calls have chunks for all lanes
   return settings;
 }
 
@@ -75,8 +76,8 @@ TEST_F(CpuDrivenRing, TwoGroupsPassChunksRound) {
   }
 }
 
-// All types and operations, any count and alignment, in place and not, parts of chunks (NVG-62), and slices of a
-// message that is longer than scratch.
+// All types and operations, any count and alignment, in place and not, chunks on several lanes, parts of their chunks
+// (NVG-62), and slices of what is longer than scratch.
 TEST_F(CpuDrivenRing, RandomCalls) {
   Random random(run_seed());
   for (int round = 0; round < 6; ++round) {
@@ -86,6 +87,7 @@ TEST_F(CpuDrivenRing, RandomCalls) {
     Settings settings = driven_settings(join("all_reduce:nvgroup_ring(parts=", 1 << random() % 3, ")"));
     settings.timeout_seconds = 30;
     settings.scratch_bytes = size_t{128} << 10 << random() % 4;
+    settings.staging_lanes = 1 + static_cast<int>(random() % 3);
     expect_all_well(run_processes(ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
                                     Random common(seed);
                                     uint64_t driven = 0;

@@ -1,0 +1,166 @@
+// Times blocking all-reduces of float32 over several hosts, staged and driven by CPUs (NVG-54), one way after the other
+// in one run. It checks every result.
+//
+//   driven_calls 4K 16M [hosts] [ranks of a host] [cycles]
+//
+// The hosts are this machine's, as by PLAIT_HOST_ID. The ranks are threads of one process: those that share a GPU use
+// it at the same time, where processes would take turns of a millisecond. One row a size, in microseconds: the median
+// over the cycles of the mean of a loop, on the slowest rank. PLAIT_… variables count, but for those that the columns
+// set. The last line says how many elements were wrong.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <future>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "api/communicator.hpp"
+#include "base/error.hpp"
+#include "bench/cuda_bench.hpp"
+#include "bench/cuda_machine.hpp"
+#include "runtime/cuda/driver/driver.hpp"
+
+namespace plait {
+namespace {
+
+constexpr size_t kStep = 4;
+
+// How a column makes its calls.
+struct Way {
+  const char* title;
+  CpuDriven driven;
+  int ctas, lanes;  // 0: as the environment says
+  const char* algorithm;
+};
+constexpr Way kWays[] = {
+    {"staged", CpuDriven::kOff, 0, 0, ""},
+    {"4 lanes", CpuDriven::kOff, 0, 4, ""},
+    {"8 CTAs", CpuDriven::kOneQueue, 8, 0, "all_reduce:nvgroup_ring"},
+    {"4 parts", CpuDriven::kOneQueue, 8, 0, "all_reduce:nvgroup_ring(parts=4)"},
+    {"16 parts", CpuDriven::kOneQueue, 8, 0, "all_reduce:nvgroup_ring(parts=16)"},
+    {"8 queues", CpuDriven::kQueuePerCta, 8, 0, "all_reduce:nvgroup_ring"},
+};
+
+size_t parse_bytes(const char* text) {
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : 1;
+  return static_cast<size_t>(number * static_cast<double>(unit));
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Arguments {
+  size_t least = 0, most = 0;
+  int hosts = 2, ranks_per_host = 1, cycles = 5;
+
+  int ranks() const { return hosts * ranks_per_host; }
+};
+
+// Of one way: a median for each size, in seconds, and what else is to be said.
+struct Column {
+  std::vector<double> seconds;
+  std::vector<bool> is_driven;
+  long wrong = 0;
+};
+
+Communicator communicator_for(const Way& way, const UniqueId& id, int rank, const Arguments& arguments, int device) {
+  Settings settings = Settings::from_environment();
+  settings.cpu_driven = way.driven;
+  if (way.ctas > 0) settings.persistent_ctas = way.ctas;
+  if (way.lanes > 0) settings.staging_lanes = way.lanes;
+  settings.algorithm = way.algorithm;
+  settings.timeout_seconds = 20;
+  settings.host_id = "host-" + std::to_string(rank / arguments.ranks_per_host);
+  return Communicator::create(id, rank, arguments.ranks(), settings, device);
+}
+
+Column measure_way(const Way& way, const UniqueId& id, int rank, const Arguments& arguments, int gpus) {
+  const int device = rank % gpus;
+  const DeviceGuard guard(device);
+  Communicator communicator = communicator_for(way, id, rank, arguments, device);
+  CudaBench bench(communicator, arguments.most);
+  CudaMeasureOptions options;
+  options.blocking = true;
+  options.cycles = arguments.cycles;
+  Column column;
+  for (size_t bytes = arguments.least; bytes <= arguments.most; bytes *= kStep) {
+    const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, std::max<size_t>(1, bytes / 4)};
+    const uint64_t before = communicator.served_calls();
+    const Measurement measured = bench.measure(call, options).front();
+    column.seconds.push_back(median(measured.seconds));
+    column.is_driven.push_back(communicator.served_calls() > before);
+    column.wrong += measured.wrong;
+  }
+  bench.close();
+  communicator.close();
+  return column;
+}
+
+// Rank 0's, with all ranks as threads. Throws what the first of them threw.
+Column measure_way(const Way& way, const UniqueId& id, const Arguments& arguments, int gpus) {
+  std::vector<std::future<Column>> ranks;
+  for (int rank = 0; rank < arguments.ranks(); ++rank) {
+    ranks.push_back(std::async(std::launch::async, [&, rank] { return measure_way(way, id, rank, arguments, gpus); }));
+  }
+  for (const auto& it : ranks) it.wait();
+  return ranks.front().get();
+}
+
+// A star marks what a driven column staged all the same.
+void print(const Arguments& arguments, const std::vector<Column>& columns) {
+  std::printf("all_reduce over %d hosts of %d ranks, microseconds; *: staged all the same\n    bytes", arguments.hosts,
+              arguments.ranks_per_host);
+  for (size_t i = 0; i < columns.size(); ++i) std::printf("  %9s ", kWays[i].title);
+  long wrong = 0;
+  size_t row = 0;
+  for (size_t bytes = arguments.least; bytes <= arguments.most; bytes *= kStep, ++row) {
+    std::printf("\n%9zu", bytes);
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const bool is_staged = kWays[i].driven != CpuDriven::kOff && !columns[i].is_driven[row];
+      std::printf("  %9.1f%c", columns[i].seconds[row] * 1e6, is_staged ? '*' : ' ');
+    }
+  }
+  for (const Column& it : columns) wrong += it.wrong;
+  std::printf("\n%ld wrong\n", wrong);
+}
+
+int run(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: %s LEAST MOST [HOSTS] [RANKS OF A HOST] [CYCLES]\n", argv[0]);
+    return 2;
+  }
+  Arguments arguments{parse_bytes(argv[1]), parse_bytes(argv[2])};
+  if (argc > 3) arguments.hosts = std::atoi(argv[3]);
+  if (argc > 4) arguments.ranks_per_host = std::atoi(argv[4]);
+  if (argc > 5) arguments.cycles = std::atoi(argv[5]);
+  // Streams of more ranks than this many share a queue of the GPU, and would wait for each other there.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+  const int gpus = static_cast<int>(look_at_cuda().devices.size());
+  const std::string job = "driven_calls." + std::to_string(::getpid());
+  std::vector<Column> columns;
+  for (size_t i = 0; i < std::size(kWays); ++i) {
+    columns.push_back(measure_way(kWays[i], UniqueId::for_job(job, i), arguments, gpus));
+  }
+  print(arguments, columns);
+  return 0;
+}
+
+}  // namespace
+}  // namespace plait
+
+int main(int argc, char** argv) {
+  try {
+    return plait::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,82 @@
+// Blocking calls over several hosts in which the CPU drives the GPU (NVG-54).
+//
+// A call is cut into chunks (NVG-62). Each lane performs every n-th: a communicator of the same ranks, a work queue of
+// the GPU, and a thread, which is the paper's proxy. So one chunk is on the network while the GPU sums another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "api/call_cache.hpp"
+#include "api/communicator.hpp"
+#include "runtime/call_chunks.hpp"
+#include "runtime/host/proxy.hpp"
+#include "runtime/reduce_device.hpp"
+#include "tuner/tuner.hpp"
+
+namespace plait {
+
+// What a lane is made from.
+struct DrivenLane {
+  Communicator communicator;  // without a GPU; these calls are its only ones
+  std::unique_ptr<ReduceDevice> gpu;
+};
+
+class DrivenCalls {
+ public:
+  struct Hooks {
+    std::function<CallChunks(const Call&)> cut;  // into the chunks that are best
+    std::function<void()> hear_interrupts;       // for the thread that makes calls; throws the interrupt
+    // Any thread:
+    std::function<void(Communicator&)> look;             // ends a lane if the calls have failed elsewhere
+    std::function<void(const Error&)> tell;              // the other ranks, of what a lane found
+    std::function<void(std::exception_ptr)> on_failure;  // hears of the first error of a thread of a lane
+  };
+
+  // `tuner` is that of the communicator, which chooses as the lanes' do. Groups whose chunk has at most
+  // `cpu_reduce_bytes` are left to the CPU (NVG-63). Throws what ReduceDevice::map_host() does, and kResources if there
+  // are no more threads.
+  DrivenCalls(std::vector<DrivenLane> lanes, Tuner& tuner, size_t cpu_reduce_bytes, Hooks hooks);
+  DrivenCalls(const DrivenCalls&) = delete;
+  DrivenCalls& operator=(const DrivenCalls&) = delete;
+
+  // Whether the CPU drives this call. All ranks say the same: what this looks at is equal on them.
+  bool drives(const Call& call) { return ready_for(call).has_value(); }
+  // Performs a call that it drives. `scalar` multiplies the input before. Throws what Communicator::run() throws; then
+  // leave() ends the calls for good.
+  void run(const Call& call, const void* input, void* output, const Scalar* scalar);
+  // After a failure of which the hooks' `look` knows: waits until the lanes and the GPU have left the buffers.
+  void leave();
+  // The GPU takes no more requests. Any thread.
+  void give_up() noexcept;
+
+  void give(const std::shared_ptr<const VerifiedPlan>& plan);
+  void close();
+  uint64_t calls() const { return calls_; }
+  size_t device_bytes() const;
+
+ private:
+  struct Lane : DrivenLane {
+    std::unique_ptr<Proxy> proxy;  // none: the thread that makes calls
+  };
+
+  const std::optional<CallChunks>& ready_for(const Call& call);
+  std::optional<CallChunks> prepare(const Call& call);
+  bool can_drive(const Call& chunk);
+  void perform(size_t lane, const CallChunks& chunks, const std::byte* input, std::byte* output);
+  void drain();
+
+  Tuner& tuner_;
+  const size_t cpu_reduce_bytes_;
+  const Hooks hooks_;
+  CallCache<std::optional<CallChunks>> ready_;
+  uint64_t calls_ = 0;
+  std::vector<Lane> lanes_;  // last: their threads use the others
+};
+
+}  // namespace plait
