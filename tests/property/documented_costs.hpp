@@ -274,7 +274,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     const int folds = extras == 0 ? 0 : twos && 2 * extras <= core.ranks ? 1 : 2;
     return {core.factors + folds + calls, (twos || extras == 0) && (calls == 0 || on_one_node(a))};
   }
-  if (algorithm == "recursive_doubling") {
+  if (algorithm == "recursive_doubling" || algorithm == "cpu_recursive_doubling") {
     if (a.collective == Collective::kBarrier) return {ceil_log2(p)};
     const int extras = p - (1 << floor_log2(p));
     return {floor_log2(p) + (extras > 0 ? 1 : 0) + (2 * extras > 1 << floor_log2(p) ? 1 : 0)};
@@ -393,7 +393,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     if (a.collective == Collective::kAllReduce) return 2 * core * (core - 1 + extras);
     return p * (p - 1) + (a.collective == Collective::kReduceScatter ? extras : 0);
   }
-  if (algorithm == "recursive_doubling") {
+  if (algorithm == "recursive_doubling" || algorithm == "cpu_recursive_doubling") {
     if (a.collective == Collective::kBarrier) return 0;
     const int64_t core = std::bit_floor(static_cast<unsigned>(p));
     return core * floor_log2(a.ranks) + 2 * (p - core);

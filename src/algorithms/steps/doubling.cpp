@@ -27,23 +27,25 @@ void DoublingSteps::reduce(int x, const std::vector<Place>& places, const std::v
   builder_.reduce(shape_.queues[x], places, sources, shape_.range.first, shape_.range.count);
 }
 
+Place DoublingSteps::publish(int x, const std::vector<Place>& sources) {
+  if (shape_.is_published && sources.size() == 1) return sources[0];
+  const Place published = take_slots(x);
+  reduce(x, {published}, sources);
+  return published;
+}
+
 void DoublingSteps::reduce_in(const HeldByRank& held) {
   for (int x = 0; x < core_; ++x) {
     std::vector<Place> sources = data_of(x, held);
     if (has_extra(x)) {
       const int extra = x + core_;
       std::vector<Place> theirs = data_of(extra, held);
-      if (together(extra, x) || theirs.size() > 1) {
-        const Place published = take_scratch(extra);
-        reduce(extra, {published}, theirs);
-        theirs = {published};
-      }
+      if (together(extra, x) || theirs.size() > 1) theirs = {publish(extra, theirs)};
       const Arrival arrival = carrier_.expose(shape_.queues[extra], theirs[0], shape_.queues[x], shape_.range);
       carrier_.await(arrival);
       sources.push_back(arrival.place);
     }
-    sums_.push_back(take_scratch(x));
-    reduce(x, {sums_[x]}, sources);
+    sums_.push_back(publish(x, sources));
   }
 }
 
@@ -66,7 +68,7 @@ void DoublingSteps::exchange(int distance, const Finish& finish) {
 }
 
 std::vector<Place> DoublingSteps::next_sum(int x) {
-  next_sums_.push_back(take_scratch(x));
+  next_sums_.push_back(take_slots(x));
   return {next_sums_.back()};
 }
 
@@ -77,7 +79,7 @@ std::vector<Place> DoublingSteps::results(int x, const Finish& finish) {
   handed_on_.push_back(places[0]);
   const int extra = x + core_;
   if (!has_extra(x) || !together(x, extra)) return places;
-  handed_on_.back() = shape_.stores_to_peers ? own(extra, finish) : take_scratch(x);
+  handed_on_.back() = shape_.stores_to_peers ? own(extra, finish) : take_slots(x);
   places.push_back(handed_on_.back());
   return places;
 }

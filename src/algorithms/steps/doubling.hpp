@@ -20,14 +20,17 @@ namespace plait {
 //
 // Steps: k; 1 more if m > 0, and 2 more if m > 2^(k-1) (else no path leads from one of the last m queues to another
 //   through all distances).
-// Scratch slots, for each chunk: k for what a queue publishes (the last m: 1), one more for a result to be passed on in
-//   a staged plan, and one for each message that arrives from another node.
+// Slots in scratch or host memory, for each chunk: k for what a queue publishes (the last m: 1), one less where its
+//   data is published already; one more for a result to be passed on in a staged plan, and one for each message that
+//   arrives from another node.
 class DoublingSteps {
  public:
   struct Shape {
     std::vector<QueueId> queues;
     ChunkRange range = {0, 1};
     bool stores_to_peers = false;  // to the outputs of the last m queues (Access::kZeroCopy)
+    Buffer slots = Buffer::kScratch;
+    bool is_published = false;  // the data of each rank lies in one place, which partners read
   };
 
   DoublingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
@@ -44,12 +47,17 @@ class DoublingSteps {
   Place own(int x, const Finish& finish) const {
     return finish.places(shape_.queues[x].rank)[0].at(shape_.range.first);
   }
-  Place take_scratch(int x) { return builder_.take_scratch(shape_.queues[x].rank, shape_.range.count); }
+  Place take_slots(int x) {
+    const int rank = shape_.queues[x].rank, count = shape_.range.count;
+    return shape_.slots == Buffer::kHost ? builder_.take_host(rank, count) : builder_.take_scratch(rank, count);
+  }
   void reduce(int x, const std::vector<Place>& places, const std::vector<Place>& sources);
   std::vector<Place> data_of(int x, const HeldByRank& held) const {
     return places_at(held[shape_.queues[x].rank], shape_.range.first);
   }
 
+  // Combines what a queue has, unless it is published as it is.
+  Place publish(int x, const std::vector<Place>& sources);
   void reduce_in(const HeldByRank& held);
   void exchange(int distance, const Finish& finish);
   std::vector<Place> next_sum(int x);
