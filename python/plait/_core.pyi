@@ -35,6 +35,7 @@ class Settings:
         persistent_idle_us: int = ...,
         cpu_driven: str = ...,
         cpu_reduce_bytes: int = ...,
+        cpu_driven_bytes: int = ...,
         log_level: str = ...,
     ) -> None: ...
     @staticmethod
@@ -62,6 +63,7 @@ class Settings:
         persistent_idle_us: int = ...,
         cpu_driven: str = ...,
         cpu_reduce_bytes: int = ...,
+        cpu_driven_bytes: int = ...,
         log_level: str = ...,
     ) -> Settings: ...
     def __repr__(self) -> str: ...
@@ -153,6 +155,10 @@ class Settings:
     def cpu_reduce_bytes(self) -> int: ...
     @cpu_reduce_bytes.setter
     def cpu_reduce_bytes(self, value: int, /) -> None: ...
+    @property
+    def cpu_driven_bytes(self) -> int: ...
+    @cpu_driven_bytes.setter
+    def cpu_driven_bytes(self, value: int, /) -> None: ...
     @property
     def log_level(self) -> str: ...
     @log_level.setter

@@ -1,6 +1,10 @@
 // Blocking calls over several hosts in which the CPU drives the GPU (NVG-54).
 //
-// A call is cut into chunks (NVG-62). Each lane performs every n-th: a communicator of the same ranks, a work queue of
+// Short messages are the CPU's to reduce: by recursive doubling (NVG-64). Longer ones go round the ring of groups, cut
+// into chunks (NVG-62), and beyond a limit they are staged, which is faster. A pinned algorithm is kept to, if it can be
+// driven.
+//
+// Each lane performs every n-th chunk: a communicator of the same ranks, a work queue of
 // the GPU, and a thread, which is the paper's proxy. So one chunk is on the network while the GPU sums another.
 #pragma once
 
@@ -8,8 +12,10 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/call_cache.hpp"
@@ -38,15 +44,16 @@ class DrivenCalls {
     std::function<void(std::exception_ptr)> on_failure;  // hears of the first error of a thread of a lane
   };
 
-  // `tuner` is that of the communicator, which chooses as the lanes' do. Groups whose chunk has at most
-  // `cpu_reduce_bytes` are left to the CPU (NVG-63). Throws what ReduceDevice::map_host() does, and kResources if there
-  // are no more threads.
-  DrivenCalls(std::vector<DrivenLane> lanes, Tuner& tuner, size_t cpu_reduce_bytes, Hooks hooks);
+  // `tuner` is that of the communicator. Throws what ReduceDevice::map_host() does, and kResources if there are no more
+  // threads.
+  DrivenCalls(std::vector<DrivenLane> lanes, Tuner& tuner, const Settings& settings, Hooks hooks);
   DrivenCalls(const DrivenCalls&) = delete;
   DrivenCalls& operator=(const DrivenCalls&) = delete;
 
   // Whether the CPU drives this call. All ranks say the same: what this looks at is equal on them.
   bool drives(const Call& call) { return ready_for(call).has_value(); }
+  // The plan of a call that it drives.
+  const VerifiedPlan& plan_for(const Call& call) { return *ready_for(call)->plan; }
   // Performs a call that it drives. `scalar` multiplies the input before. Throws what Communicator::run() throws; then
   // leave() ends the calls for good.
   void run(const Call& call, const void* input, void* output, const Scalar* scalar);
@@ -64,17 +71,26 @@ class DrivenCalls {
   struct Lane : DrivenLane {
     std::unique_ptr<Proxy> proxy;  // none: the thread that makes calls
   };
+  // A call with everything decided but the buffers.
+  struct Ready {
+    CallChunks chunks;
+    std::shared_ptr<const VerifiedPlan> plan;
+  };
 
-  const std::optional<CallChunks>& ready_for(const Call& call);
-  std::optional<CallChunks> prepare(const Call& call);
-  bool can_drive(const Call& chunk);
-  void perform(size_t lane, const CallChunks& chunks, const std::byte* input, std::byte* output);
+  const std::optional<Ready>& ready_for(const Call& call);
+  std::optional<Ready> prepare(const Call& call);
+  std::optional<Ready> with_chosen_plan(const Call& call, bool is_short);
+  std::optional<Ready> with_named_plan(const Call& call);
+  std::shared_ptr<const VerifiedPlan> plan_named(const char* algorithm);
+  bool can_drive(const Call& chunk, const VerifiedPlan& plan);
+  void perform(size_t lane, const Ready& ready, const std::byte* input, std::byte* output);
   void drain();
 
   Tuner& tuner_;
-  const size_t cpu_reduce_bytes_;
+  const size_t cpu_reduce_bytes_, most_bytes_;
   const Hooks hooks_;
-  CallCache<std::optional<CallChunks>> ready_;
+  CallCache<std::optional<Ready>> ready_;
+  std::map<std::string, std::shared_ptr<const VerifiedPlan>> plans_;  // by algorithm; null: not for these ranks
   uint64_t calls_ = 0;
   std::vector<Lane> lanes_;  // last: their threads use the others
 };

@@ -39,6 +39,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.persistent_ctas = settings.persistent_ctas;
   own.cpu_driven = static_cast<int32_t>(settings.cpu_driven);
   own.cpu_reduce_bytes = settings.cpu_reduce_bytes;
+  own.cpu_driven_bytes = settings.cpu_driven_bytes;
   own.cores = own_cores();
   own.machine = std::hash<std::string>{}(own_boot_id());
   if (!settings.profile.empty()) own.profile = std::hash<std::string>{}(given_profile_text(settings));
@@ -71,6 +72,7 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("PLAIT_CPU_DRIVEN", name(static_cast<CpuDriven>(all[rank].cpu_driven)),
           name(static_cast<CpuDriven>(all[0].cpu_driven)));
     check("PLAIT_CPU_REDUCE_BYTES", all[rank].cpu_reduce_bytes, all[0].cpu_reduce_bytes);
+    check("PLAIT_CPU_DRIVEN_BYTES", all[rank].cpu_driven_bytes, all[0].cpu_driven_bytes);
     if (all[rank].has_device == all[0].has_device) continue;
     fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
          all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");

@@ -28,6 +28,7 @@ struct Handshake {
   int32_t persistent_ctas = 0;
   int32_t cpu_driven = 0;
   int32_t cpu_reduce_bytes = 0;
+  int32_t cpu_driven_bytes = 0;
   bool has_device = false;
   uint64_t process_namespace = 0;  // in which
   int32_t process_id = 0;          // is the rank's

@@ -138,7 +138,7 @@ void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes, 
     for (size_t lane = 0; lane < driven.size(); ++lane) {
       on_gpu.push_back({std::move(driven[lane]), std::move(reduces[lane])});
     }
-    staged->drive(std::move(on_gpu), static_cast<size_t>(settings.cpu_reduce_bytes));
+    staged->drive(std::move(on_gpu), settings);
   }
   if (device) {
     device = std::make_unique<LaunchedOrStaged>(std::move(device), std::move(staged));

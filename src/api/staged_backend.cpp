@@ -45,14 +45,14 @@ void StagedBackend::open(Lane& lane) {
   lane.proxy = std::make_unique<Proxy>([this](std::exception_ptr error) { end_with(std::move(error)); });
 }
 
-void StagedBackend::drive(std::vector<DrivenLane> lanes, size_t cpu_reduce_bytes) {
+void StagedBackend::drive(std::vector<DrivenLane> lanes, const Settings& settings) {
   DrivenCalls::Hooks hooks;
   hooks.cut = [this](const Call& call) { return chunks_of(call); };
   hooks.tell = [this](const Error& error) { tell(error); };
   hooks.look = [this](Communicator& lane) { pass_failure_to(lane); };
   hooks.hear_interrupts = [this] { hear_interrupts(); };
   hooks.on_failure = [this](std::exception_ptr error) { end_with(std::move(error)); };
-  driven_ = std::make_unique<DrivenCalls>(std::move(lanes), host_.tuner, cpu_reduce_bytes, std::move(hooks));
+  driven_ = std::make_unique<DrivenCalls>(std::move(lanes), host_.tuner, settings, std::move(hooks));
 }
 
 void StagedBackend::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
@@ -141,7 +141,9 @@ void StagedBackend::give(std::shared_ptr<const VerifiedPlan> plan) {
   if (driven_) driven_->give(plan);
 }
 
-const VerifiedPlan& StagedBackend::plan_for(const Call& call) { return *ready_for(call).plan; }
+const VerifiedPlan& StagedBackend::plan_for(const Call& call) {
+  return call.is_blocking && is_driven(call) ? driven_->plan_for(call) : *ready_for(call).plan;
+}
 
 std::string StagedBackend::launch_for(const Call& call) {
   if (call.is_blocking && is_driven(call)) return "driven by the CPU, the GPU performs work requests";

@@ -44,7 +44,7 @@ class StagedBackend final : public DeviceBackend {
   ~StagedBackend() override;
 
   // From now on the CPU drives the GPU in blocking calls whose plan allows that. Throws what DrivenCalls() does.
-  void drive(std::vector<DrivenLane> lanes, size_t cpu_reduce_bytes);
+  void drive(std::vector<DrivenLane> lanes, const Settings& settings);
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override;
   bool start(std::span<const PeerMessage> messages, std::span<void* const> streams) override;

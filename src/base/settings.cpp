@@ -28,7 +28,7 @@ struct WholeRange {
 };
 constexpr WholeRange kPersistentCtas{0, 64, "a whole number from 1 to 64, or 0 for no such kernel"};
 constexpr WholeRange kPersistentIdle{1, 1'000'000, "a whole number of microseconds from 1 to 1000000"};
-constexpr WholeRange kCpuReduce{0, 1 << 30, "a whole number of bytes from 0 to 1073741824"};
+constexpr WholeRange kCpuBytes{0, 1 << 30, "a whole number of bytes from 0 to 1073741824"};
 constexpr size_t kMostScratchKib = size_t{64} * 1024 * 1024;
 
 // One variable: `read` stores a value and says whether it was good; `show` writes one as `read` would take it.
@@ -249,12 +249,18 @@ constexpr Setting kSettings[] = {
      [](const Settings& settings) { return std::string(name(settings.cpu_driven)); },
      "whether the CPU drives the GPUs of several hosts in blocking calls, through one work queue or one for each CTA; "
      "the same on all ranks"},
-    {"PLAIT_CPU_REDUCE_BYTES", kCpuReduce.text,
+    {"PLAIT_CPU_REDUCE_BYTES", kCpuBytes.text,
      [](std::string_view text, Settings& settings) {
-       return read_number_of<&Settings::cpu_reduce_bytes>(kCpuReduce, text, settings);
+       return read_number_of<&Settings::cpu_reduce_bytes>(kCpuBytes, text, settings);
      },
      [](const Settings& settings) { return join(settings.cpu_reduce_bytes); },
      "the longest chunk, a group's part of a message, that the CPU reduces itself then; the same on all ranks"},
+    {"PLAIT_CPU_DRIVEN_BYTES", kCpuBytes.text,
+     [](std::string_view text, Settings& settings) {
+       return read_number_of<&Settings::cpu_driven_bytes>(kCpuBytes, text, settings);
+     },
+     [](const Settings& settings) { return join(settings.cpu_driven_bytes); },
+     "the longest message that it drives without a pinned algorithm, longer ones are staged; the same on all ranks"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); },
      "what is written to stderr: with info also the machine that a communicator found, with debug every call and what "
@@ -384,7 +390,8 @@ void Settings::check() const {
   };
   check_range("persistent_ctas", persistent_ctas, kPersistentCtas);
   check_range("persistent_idle_us", persistent_idle_us, kPersistentIdle);
-  check_range("cpu_reduce_bytes", cpu_reduce_bytes, kCpuReduce);
+  check_range("cpu_reduce_bytes", cpu_reduce_bytes, kCpuBytes);
+  check_range("cpu_driven_bytes", cpu_driven_bytes, kCpuBytes);
   if (!is_max_sms(max_sms)) fail(ErrorCode::kInvalidArgument, "max_sms is ", max_sms, "; expected ", kMaxSms);
 }
 

@@ -78,7 +78,8 @@ struct Settings {
   int persistent_ctas = 16;                // of the kernel that serves blocking calls; 0: these are launched
   int persistent_idle_us = 200;            // microseconds without a call after which it leaves the GPU
   CpuDriven cpu_driven = CpuDriven::kOff;  // who takes work requests of blocking calls over several hosts
-  int cpu_reduce_bytes = 16 * 1024;        // chunks of at most so many bytes are staged even so: the CPU reduces them
+  int cpu_reduce_bytes = 16 * 1024;        // chunks of at most so many bytes are reduced by the CPU even so
+  int cpu_driven_bytes = 4096 * 1024;      // the longest message that the CPU drives if it may choose the algorithm
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

@@ -24,6 +24,12 @@ CallChunks::CallChunks(const Call& call, int ranks, int rank, size_t chunk_bytes
       elements_(elements_of_chunk(call, ranks, chunk_bytes)),
       count_(std::max<size_t>(1, (call.count + elements_ - 1) / elements_)) {}
 
+CallChunks CallChunks::with(const Call& other) const {
+  CallChunks chunks = *this;
+  chunks.call_ = other;
+  return chunks;
+}
+
 size_t CallChunks::elements_in(size_t i) const { return std::min(elements_, call_.count - i * elements_); }
 
 Call CallChunks::call(size_t i) const {

@@ -18,6 +18,9 @@ class CallChunks {
   // at least one element of each. All ranks cut alike.
   CallChunks(const Call& call, int ranks, int rank, size_t chunk_bytes);
 
+  // The same chunks of another call, whose blocks are as long.
+  CallChunks with(const Call& other) const;
+
   // At least one, since calls without elements are calls.
   size_t count() const { return count_; }
   // The call that performs chunk `i`. All but the last are equal.

@@ -113,6 +113,7 @@ FIELDS = {
     "persistent_idle_us": 50,
     "cpu_driven": "queue_per_cta",
     "cpu_reduce_bytes": 4096,
+    "cpu_driven_bytes": 65536,
     "log_level": "debug",
 }
 

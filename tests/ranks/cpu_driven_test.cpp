@@ -109,20 +109,74 @@ TEST_F(CpuDrivenRing, RandomCalls) {
   }
 }
 
-// The CPU reduces chunks of so many bytes itself (NVG-63), and calls for which there is no room are staged.
-TEST_F(CpuDrivenRing, ShortChunksAndLongPlansAreStaged) {
-  for (const size_t scratch : {size_t{1} << 20, size_t{4} << 10}) {
-    Settings settings = driven_settings("all_reduce:nvgroup_ring(parts=4)");
-    settings.cpu_reduce_bytes = 16'384;
-    settings.scratch_bytes = scratch;
-    if (scratch < 1 << 20) settings.algorithm.clear();
-    expect_all_well(run_processes(3, kLimit, on_gpus({0, 0, 1}, settings, [&](Communicator& communicator) {
-                                    const size_t most = 2 * 16'384 / sizeof(int32_t);  // of two groups
-                                    block_and_check(communicator, sum_of(most));
-                                    require(communicator.served_calls() == 0, "the GPU reduced short chunks");
-                                    block_and_check(communicator, sum_of(most + 1));
-                                    require((communicator.served_calls() == 1) == (scratch == 1 << 20), "long chunks");
+// With a pinned algorithm, chunks of so many bytes are staged: the CPU reduces them (NVG-63).
+TEST_F(CpuDrivenRing, ShortChunksOfAPinnedAlgorithmAreStaged) {
+  Settings settings = driven_settings("all_reduce:nvgroup_ring(parts=4)");
+  settings.cpu_reduce_bytes = 16'384;
+  expect_all_well(run_processes(3, kLimit, on_gpus({0, 0, 1}, settings, [&](Communicator& communicator) {
+                                  const size_t most = 2 * 16'384 / sizeof(int32_t);  // of two groups
+                                  block_and_check(communicator, sum_of(most));
+                                  require(communicator.served_calls() == 0, "the GPU reduced short chunks");
+                                  block_and_check(communicator, sum_of(most + 1));
+                                  require(communicator.served_calls() == 1, "long chunks were staged");
+                                })));
+}
+
+// Without one, the CPU reduces short messages by recursive doubling (NVG-64), and the longest are staged.
+TEST_F(CpuDrivenRing, TheLengthOfAMessageChoosesItsPlan) {
+  for (const std::vector<int>& hosts : {std::vector{0, 1}, {0, 0, 1}, {0, 1, 1, 0, 2}}) {
+    Settings settings = driven_settings("");
+    settings.cpu_reduce_bytes = 4096;
+    settings.cpu_driven_bytes = 1 << 20;
+    expect_all_well(
+        run_processes(static_cast<int>(hosts.size()), kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+                        const size_t groups = 1 + static_cast<size_t>(std::ranges::max(hosts));
+                        const size_t shortest = groups * 4096 / sizeof(int32_t), most = (1 << 20) / sizeof(int32_t);
+                        const auto algorithm_for = [&](size_t count) {
+                          Call call = sum_of(count);
+                          call.is_blocking = true;
+                          const bool is_driven = communicator.launch_for(call).starts_with("driven by the CPU");
+                          return is_driven ? communicator.plan_for(call).plan().algorithm : "staged";
+                        };
+                        for (const auto& [count, expected] : {std::pair<size_t, const char*>{1, "cpu_recursive_doubling"},
+                                                              {shortest, "cpu_recursive_doubling"},
+                                                              {shortest + 1, "nvgroup_ring"},
+                                                              {most, "nvgroup_ring"},
+                                                              {most + 1, "staged"}}) {
+                          const uint64_t before = communicator.served_calls();
+                          require(algorithm_for(count) == expected, algorithm_for(count), " for ", count);
+                          block_and_check(communicator, sum_of(count));
+                          require((communicator.served_calls() > before) == (count <= most), "who performed ", count);
+                        }
+                      })));
+    if (HasFailure()) return;
+  }
+}
+
+// Random calls of all lengths, with plans of both kinds and staged ones between them.
+TEST_F(CpuDrivenRing, RandomCallsOfAllLengths) {
+  Random random(run_seed());
+  for (int round = 0; round < 4; ++round) {
+    const int ranks = 2 + static_cast<int>(random() % 4);
+    const std::vector<int> hosts = random_hosts(random, ranks);
+    const uint64_t seed = random();
+    Settings settings = driven_settings("");
+    settings.timeout_seconds = 30;
+    settings.cpu_reduce_bytes = 2048;
+    settings.cpu_driven_bytes = 256 << 10;
+    expect_all_well(run_processes(ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+                                    Random common(seed);
+                                    for (int i = 0; i < 40; ++i) {
+                                      Call call = random_call(common, ranks);
+                                      call.collective = Collective::kAllReduce;
+                                      call.count = 1 + common() % (one_in(common, 2) ? 500 : 50'000);
+                                      const bool multiplied = call.op == ReduceOp::kSum && one_in(common, 3);
+                                      block_and_check(communicator, call, i, {one_in(common, 3), 0, 0, false},
+                                                      multiplied);
+                                    }
+                                    require(communicator.served_calls() > 0, "no call was driven");
                                   })));
+    if (HasFailure()) return;
   }
 }
 

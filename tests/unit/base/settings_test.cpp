@@ -127,6 +127,7 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
     EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_DRIVEN", name(queues)}}).cpu_driven, queues);
   }
   EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_REDUCE_BYTES", "4096"}}).cpu_reduce_bytes, 4096);
+  EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_DRIVEN_BYTES", "65536"}}).cpu_driven_bytes, 65536);
   EXPECT_TRUE(Settings::from_environment({{"PLAIT_PDL", "1"}}).pdl);
   EXPECT_NE(error_of({{"PLAIT_SHM_DIR", "dev/shm"}}), "");
 }
