@@ -4,9 +4,11 @@
 //   driven_calls 4K 16M [hosts] [ranks of a host] [cycles]
 //
 // The hosts are this machine's, as by PLAIT_HOST_ID. The ranks are threads of one process: those that share a GPU use
-// it at the same time, where processes would take turns of a millisecond. One row a size, in microseconds: the median
-// over the cycles of the mean of a loop, on the slowest rank. PLAIT_… variables count, but for those that the columns
-// set. The last line says how many elements were wrong.
+// it at the same time, where processes would take turns of a millisecond. No more than two ranks should share one: in
+// its queue of copies, more wait for each other, some for ever. One row a size, in microseconds: the median over the
+// cycles of the mean of a loop, on the slowest rank. The columns: staged, with two and with four lanes; driven, where
+// the CPU reduces (NVG-64), where the GPU does, with two and with four lanes, and with a queue for each CTA (NVG-38).
+// PLAIT_… variables count, but for those that the columns set. The last line says how many elements were wrong.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,21 +30,19 @@ namespace plait {
 namespace {
 
 constexpr size_t kStep = 4;
+constexpr int kAnyLength = 1 << 30;
 
-// How a column makes its calls.
+// How a column makes its calls. The rest is as the environment says.
 struct Way {
   const char* title;
   CpuDriven driven;
-  int ctas, lanes;  // 0: as the environment says
-  const char* algorithm;
+  int lanes;
+  bool by_cpus;  // the CPU reduces messages of all lengths; else it reduces none
 };
 constexpr Way kWays[] = {
-    {"staged", CpuDriven::kOff, 0, 0, ""},
-    {"4 lanes", CpuDriven::kOff, 0, 4, ""},
-    {"8 CTAs", CpuDriven::kOneQueue, 8, 0, "all_reduce:nvgroup_ring"},
-    {"4 parts", CpuDriven::kOneQueue, 8, 0, "all_reduce:nvgroup_ring(parts=4)"},
-    {"16 parts", CpuDriven::kOneQueue, 8, 0, "all_reduce:nvgroup_ring(parts=16)"},
-    {"8 queues", CpuDriven::kQueuePerCta, 8, 0, "all_reduce:nvgroup_ring"},
+    {"staged", CpuDriven::kOff, 2, false},         {"4 lanes", CpuDriven::kOff, 4, false},
+    {"by CPUs", CpuDriven::kOneQueue, 2, true},    {"ring", CpuDriven::kOneQueue, 2, false},
+    {"4 lanes", CpuDriven::kOneQueue, 4, false},   {"queues", CpuDriven::kQueuePerCta, 2, false},
 };
 
 size_t parse_bytes(const char* text) {
@@ -74,9 +74,9 @@ struct Column {
 Communicator communicator_for(const Way& way, const UniqueId& id, int rank, const Arguments& arguments, int device) {
   Settings settings = Settings::from_environment();
   settings.cpu_driven = way.driven;
-  if (way.ctas > 0) settings.persistent_ctas = way.ctas;
-  if (way.lanes > 0) settings.staging_lanes = way.lanes;
-  settings.algorithm = way.algorithm;
+  settings.staging_lanes = way.lanes;
+  settings.cpu_reduce_bytes = way.by_cpus ? kAnyLength : 0;
+  settings.cpu_driven_bytes = kAnyLength;
   settings.timeout_seconds = 20;
   settings.host_id = "host-" + std::to_string(rank / arguments.ranks_per_host);
   return Communicator::create(id, rank, arguments.ranks(), settings, device);
@@ -141,8 +141,6 @@ int run(int argc, char** argv) {
   if (argc > 3) arguments.hosts = std::atoi(argv[3]);
   if (argc > 4) arguments.ranks_per_host = std::atoi(argv[4]);
   if (argc > 5) arguments.cycles = std::atoi(argv[5]);
-  // Streams of more ranks than this many share a queue of the GPU, and would wait for each other there.
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   const int gpus = static_cast<int>(look_at_cuda().devices.size());
   const std::string job = "driven_calls." + std::to_string(::getpid());
   std::vector<Column> columns;

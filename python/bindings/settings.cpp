@@ -61,7 +61,7 @@ constexpr Field kFields[] = {
     {"staging_bytes", "a whole number of bytes, 1024 to 1073741824", set<&Settings::staging_bytes>,
      get<&Settings::staging_bytes>,
      "the longest chunk that calls on GPUs stage in host memory where CPUs perform them; the same on all ranks"},
-    {"staging_lanes", "a whole number from 1 to 8", set<&Settings::staging_lanes>, get<&Settings::staging_lanes>,
+    {"staging_lanes", "a whole number from 1 to 8, or 0: by the cores", set<&Settings::staging_lanes>, get<&Settings::staging_lanes>,
      "threads of a rank that perform such chunks; the same on all ranks"},
     {"staged_plans", "True or False", set<&Settings::staged_plans>, get<&Settings::staged_plans>,
      "whether GPUs of one host perform given plans that kernels cannot, staged; the same on all ranks"},

@@ -11,6 +11,14 @@ cpu_set_t own_cores() {
   return set;
 }
 
+int lanes_for(const std::vector<cpu_set_t>& cores) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const cpu_set_t& it : cores) CPU_OR(&all, &all, &it);
+  const int of_rank = CPU_COUNT(&all) / static_cast<int>(cores.size());
+  return of_rank >= 2 * kMostLanesByCores ? kMostLanesByCores : 2;
+}
+
 bool is_crowded(const std::vector<cpu_set_t>& cores) {
   cpu_set_t all;
   CPU_ZERO(&all);

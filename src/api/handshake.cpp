@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "api/cores.hpp"
@@ -77,6 +79,15 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     fail(ErrorCode::kMismatch, "rank ", all[0].has_device ? 0 : rank, " has a GPU and rank ",
          all[0].has_device ? rank : 0, " has none; either all ranks have one or none has");
   }
+}
+
+int staging_lanes_of(const std::vector<Handshake>& all) {
+  if (all[0].staging_lanes > 0) return all[0].staging_lanes;
+  std::map<uint64_t, std::vector<cpu_set_t>> cores;  // by machine
+  for (const Handshake& it : all) cores[it.machine].push_back(it.cores);
+  int lanes = kMostLanesByCores;
+  for (const auto& [machine, of_ranks] : cores) lanes = std::min(lanes, lanes_for(of_ranks));
+  return lanes;
 }
 
 bool is_machine_crowded(const Handshake& own, const std::vector<Handshake>& all) {

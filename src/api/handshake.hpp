@@ -41,6 +41,9 @@ Handshake introduce(const Settings& settings, bool has_device);
 // Throws kMismatch where settings differ that must be equal for all ranks to derive the same plans and the same layout.
 void check_equal_settings(const std::vector<Handshake>& all);
 
+// How many lanes each rank has for calls that CPUs perform for GPUs; at least one. All ranks get the same.
+int staging_lanes_of(const std::vector<Handshake>& all);
+
 // Whether ranks of the machine of `own` have to share cores, be they on one host or taken to be on several.
 bool is_machine_crowded(const Handshake& own, const std::vector<Handshake>& all);
 

@@ -87,6 +87,8 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   const std::vector<Handshake> all = bootstrap.all_gather(own);
   check_equal_settings(all);
   for (const Handshake& it : all) throw_failure(it.memory);
+  Settings agreed = settings;
+  agreed.staging_lanes = staging_lanes_of(all);
 
   std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings);
   std::optional<Bootstrap> apart;
@@ -100,7 +102,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   StepResult joined;
   try_step(joined, own_name, [&] {
     impl =
-        std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, settings,
+        std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, agreed,
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
     check_described_nodes(settings.topology, impl->tuner.machine().base.node_of, hosts);
     if (device != kNoDevice) DeviceBackend::check_device(device);
@@ -114,7 +116,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   if (device != kNoDevice && !hosts.are_one() && settings.cpu_driven != CpuDriven::kOff) {
     StepResult made;
     try_step(made, own_name, [&] {
-      for (int lane = 0; lane < settings.staging_lanes; ++lane) {
+      for (int lane = 0; lane < agreed.staging_lanes; ++lane) {
         impl->reduces.push_back(DeviceBackend::reduce_device(on_host, neighbours, device, settings));
       }
     });
@@ -178,12 +180,15 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   }
   settings.check();
   const auto segment = std::make_shared<Segment>(shape_for(size, settings));
-  const bool crowded = is_crowded(std::vector<cpu_set_t>(size, own_cores()));
+  const std::vector<cpu_set_t> cores(static_cast<size_t>(size), own_cores());
+  const bool crowded = is_crowded(cores);
+  Settings agreed = settings;
+  if (agreed.staging_lanes == 0) agreed.staging_lanes = lanes_for(cores);
   const AgreedTopology topology = topology_in_process(size, settings, beside_gpus);
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
-                                                        settings, crowded, topology, beside_gpus, Hosts(size))));
+                                                        agreed, crowded, topology, beside_gpus, Hosts(size))));
   }
   return ranks;
 }

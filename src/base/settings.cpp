@@ -100,7 +100,7 @@ bool read_staging(std::string_view text, Settings& settings) {
 
 bool read_lanes(std::string_view text, Settings& settings) {
   int lanes = 0;
-  if (!read_number(text, lanes) || lanes < 1 || lanes > kMostStagingLanes) return false;
+  if (!read_number(text, lanes) || lanes < 0 || lanes > kMostStagingLanes) return false;
   settings.staging_lanes = lanes;
   return true;
 }
@@ -152,7 +152,7 @@ constexpr Setting kSettings[] = {
      [](const Settings& settings) { return join(settings.staging_bytes / 1024); },
      "the longest chunk that calls on GPUs stage in host memory where CPUs perform them, in KiB; the same on all "
      "ranks"},
-    {"PLAIT_STAGING_LANES", "a whole number from 1 to 8", read_lanes,
+    {"PLAIT_STAGING_LANES", "a whole number from 1 to 8, or 0: by the cores", read_lanes,
      [](const Settings& settings) { return join(settings.staging_lanes); },
      "threads of a rank that perform such chunks, each with connections of its own; the same on all ranks"},
     {"PLAIT_STAGED_PLANS", "0 or 1", read_flag<&Settings::staged_plans>,
@@ -382,8 +382,8 @@ void Settings::check() const {
   if (staging_bytes < kLeast || staging_bytes > kMostStaging) {
     fail(ErrorCode::kInvalidArgument, "staging_bytes is ", staging_bytes, "; expected ", kLeast, " to ", kMostStaging);
   }
-  if (staging_lanes < 1 || staging_lanes > kMostStagingLanes) {
-    fail(ErrorCode::kInvalidArgument, "staging_lanes is ", staging_lanes, "; expected 1 to ", kMostStagingLanes);
+  if (staging_lanes < 0 || staging_lanes > kMostStagingLanes) {
+    fail(ErrorCode::kInvalidArgument, "staging_lanes is ", staging_lanes, "; expected 0 to ", kMostStagingLanes);
   }
   const auto check_range = [](const char* what, int number, const WholeRange& range) {
     if (!range.has(number)) fail(ErrorCode::kInvalidArgument, what, " is ", number, "; expected ", range.text);

@@ -61,7 +61,7 @@ struct Settings {
       kDefaultTimeoutSeconds;          // how long ranks wait for each other when a communicator is made
   size_t scratch_bytes = 2048 * 1024;  // staging memory of one rank
   size_t staging_bytes = 4096 * 1024;  // of a message's chunk in host memory, for calls that CPUs perform for GPUs
-  int staging_lanes = 2;               // threads of a rank that perform such chunks, each with connections of its own
+  int staging_lanes = 0;               // threads of a rank that perform such chunks; 0: by the cores
   bool staged_plans = false;           // whether GPUs of one host perform given plans so that kernels cannot
   std::string host_id;                 // ranks of one machine with different ones are taken to be on different hosts
   std::string ucx_library;             // libucp.so.0 by name or path; empty: the one that there is
