@@ -40,9 +40,9 @@ struct Way {
   bool by_cpus;  // the CPU reduces messages of all lengths; else it reduces none
 };
 constexpr Way kWays[] = {
-    {"staged", CpuDriven::kOff, 2, false},         {"4 lanes", CpuDriven::kOff, 4, false},
-    {"by CPUs", CpuDriven::kOneQueue, 2, true},    {"ring", CpuDriven::kOneQueue, 2, false},
-    {"4 lanes", CpuDriven::kOneQueue, 4, false},   {"queues", CpuDriven::kQueuePerCta, 2, false},
+    {"staged", CpuDriven::kOff, 2, false},       {"4 lanes", CpuDriven::kOff, 4, false},
+    {"by CPUs", CpuDriven::kOneQueue, 2, true},  {"ring", CpuDriven::kOneQueue, 2, false},
+    {"4 lanes", CpuDriven::kOneQueue, 4, false}, {"queues", CpuDriven::kQueuePerCta, 2, false},
 };
 
 size_t parse_bytes(const char* text) {

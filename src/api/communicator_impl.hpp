@@ -60,9 +60,9 @@ struct Communicator::Impl {
   std::unique_ptr<Control> control;  // none where all ranks are on one host
   HostRank host;
   Products products;
-  std::unique_ptr<DeviceCalls> staged_calls;  // until there are lanes; none if there will be none
+  std::unique_ptr<DeviceCalls> staged_calls;           // until there are lanes; none if there will be none
   std::vector<std::unique_ptr<ReduceDevice>> reduces;  // until there are lanes
-  std::unique_ptr<DeviceBackend> device;      // none where buffers are in host memory only
+  std::unique_ptr<DeviceBackend> device;               // none where buffers are in host memory only
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for

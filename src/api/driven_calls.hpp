@@ -1,8 +1,8 @@
 // Blocking calls over several hosts in which the CPU drives the GPU (NVG-54).
 //
 // Short messages are the CPU's to reduce: by recursive doubling (NVG-64). Longer ones go round the ring of groups, cut
-// into chunks (NVG-62), and beyond a limit they are staged, which is faster. A pinned algorithm is kept to, if it can be
-// driven.
+// into chunks (NVG-62), and beyond a limit they are staged, which is faster. A pinned algorithm is kept to, if it can
+// be driven.
 //
 // Each lane performs every n-th chunk: a communicator of the same ranks, a work queue of
 // the GPU, and a thread, which is the paper's proxy. So one chunk is on the network while the GPU sums another.

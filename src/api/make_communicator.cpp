@@ -187,8 +187,8 @@ std::vector<Communicator> Communicator::in_process(int size, const Settings& set
   const AgreedTopology topology = topology_in_process(size, settings, beside_gpus);
   std::vector<Communicator> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())),
-                                                        agreed, crowded, topology, beside_gpus, Hosts(size))));
+    ranks.push_back(Communicator(std::make_unique<Impl>(segment, rank, Peers(std::vector<int>(size, getpid())), agreed,
+                                                        crowded, topology, beside_gpus, Hosts(size))));
   }
   return ranks;
 }

@@ -107,7 +107,7 @@ class StagedBackend final : public DeviceBackend {
   CallCache<Ready> ready_;
   InterruptCheck interrupt_check_;
   std::unique_ptr<DrivenCalls> driven_;  // null: no call is driven
-  std::vector<Lane> lanes_;         // last: their threads use the others
+  std::vector<Lane> lanes_;              // last: their threads use the others
 };
 
 }  // namespace plait

@@ -128,27 +128,27 @@ TEST_F(CpuDrivenRing, TheLengthOfAMessageChoosesItsPlan) {
     Settings settings = driven_settings("");
     settings.cpu_reduce_bytes = 4096;
     settings.cpu_driven_bytes = 1 << 20;
-    expect_all_well(
-        run_processes(static_cast<int>(hosts.size()), kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
-                        const size_t groups = 1 + static_cast<size_t>(std::ranges::max(hosts));
-                        const size_t shortest = groups * 4096 / sizeof(int32_t), most = (1 << 20) / sizeof(int32_t);
-                        const auto algorithm_for = [&](size_t count) {
-                          Call call = sum_of(count);
-                          call.is_blocking = true;
-                          const bool is_driven = communicator.launch_for(call).starts_with("driven by the CPU");
-                          return is_driven ? communicator.plan_for(call).plan().algorithm : "staged";
-                        };
-                        for (const auto& [count, expected] : {std::pair<size_t, const char*>{1, "cpu_recursive_doubling"},
-                                                              {shortest, "cpu_recursive_doubling"},
-                                                              {shortest + 1, "nvgroup_ring"},
-                                                              {most, "nvgroup_ring"},
-                                                              {most + 1, "staged"}}) {
-                          const uint64_t before = communicator.served_calls();
-                          require(algorithm_for(count) == expected, algorithm_for(count), " for ", count);
-                          block_and_check(communicator, sum_of(count));
-                          require((communicator.served_calls() > before) == (count <= most), "who performed ", count);
-                        }
-                      })));
+    expect_all_well(run_processes(
+        static_cast<int>(hosts.size()), kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+          const size_t groups = 1 + static_cast<size_t>(std::ranges::max(hosts));
+          const size_t shortest = groups * 4096 / sizeof(int32_t), most = (1 << 20) / sizeof(int32_t);
+          const auto algorithm_for = [&](size_t count) {
+            Call call = sum_of(count);
+            call.is_blocking = true;
+            const bool is_driven = communicator.launch_for(call).starts_with("driven by the CPU");
+            return is_driven ? communicator.plan_for(call).plan().algorithm : "staged";
+          };
+          for (const auto& [count, expected] : {std::pair<size_t, const char*>{1, "cpu_recursive_doubling"},
+                                                {shortest, "cpu_recursive_doubling"},
+                                                {shortest + 1, "nvgroup_ring"},
+                                                {most, "nvgroup_ring"},
+                                                {most + 1, "staged"}}) {
+            const uint64_t before = communicator.served_calls();
+            require(algorithm_for(count) == expected, algorithm_for(count), " for ", count);
+            block_and_check(communicator, sum_of(count));
+            require((communicator.served_calls() > before) == (count <= most), "who performed ", count);
+          }
+        })));
     if (HasFailure()) return;
   }
 }

@@ -20,9 +20,9 @@ class HostCopies {
   // Every rank has the result of its CPU.
   void copy_out();
 
-  const std::vector<QueueId>& cpus() const { return cpus_; }    // [rank]
-  const HeldByRank& inputs() const { return inputs_; }          // in host memory
-  const HeldByRank& results() const { return results_; }        // in host memory
+  const std::vector<QueueId>& cpus() const { return cpus_; }  // [rank]
+  const HeldByRank& inputs() const { return inputs_; }        // in host memory
+  const HeldByRank& results() const { return results_; }      // in host memory
 
  private:
   PlanBuilder& builder_;
