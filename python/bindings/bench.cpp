@@ -41,11 +41,13 @@ std::vector<Measurement> measure_call(CommunicatorHandle& handle, const std::vec
 }
 
 std::vector<Measurement> measure_shift(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants, size_t count,
-                                       nb::handle dtype, int iterations, int warmup, int cycles, bool in_place,
-                                       bool check) {
+                                       nb::handle dtype, int window, bool one_way, int iterations, int warmup,
+                                       int cycles, bool in_place, bool check) {
   const MeasureOptions options = options_of(iterations, warmup, cycles, in_place, check);
   const DataType type = data_type_of(dtype);
-  return handle.use([&](Communicator& c) { return measure_ring_shift(c, peers_of(entrants), type, count, options); });
+  const ShiftPattern pattern{window, one_way};
+  return handle.use(
+      [&](Communicator& c) { return measure_ring_shift(c, peers_of(entrants), type, count, pattern, options); });
 }
 
 std::vector<Measurement> measure_by_counts(CommunicatorHandle& handle, const std::vector<Entrant*>& entrants,
@@ -82,8 +84,9 @@ void bind_bench(nb::module_& module) {
              nb::arg("check"), nb::arg("multiplied") = false,
              "The same by counts. `call` has the mean count; the block of rank 0 is `imbalance` times as long.");
   module.def("measure_ring_shift", &measure_shift, nb::arg("communicator"), nb::arg("libraries"), nb::arg("count"),
-             nb::arg("dtype"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("in_place"),
-             nb::arg("check"), "The same for a message from every rank to the next one.");
+             nb::arg("dtype"), nb::arg("window"), nb::arg("one_way"), nb::arg("iterations"), nb::arg("warmup"),
+             nb::arg("cycles"), nb::arg("in_place"), nb::arg("check"),
+             "The same for messages from every rank to the next one, or from even ranks alone, so many at once.");
   module.def(
       "measure_copy_bandwidth",
       [](CommunicatorHandle& handle, size_t bytes) {

@@ -37,11 +37,13 @@ class Bench {
                                      unalign, blocking};
     return handle_.use([&](Communicator&) { return bench_->measure(call, options); });
   }
-  std::vector<Measurement> measure_ring_shift(size_t count, nb::handle dtype, int iterations, int warmup, int cycles,
-                                              int graph, int unalign, bool in_place, bool check) {
+  std::vector<Measurement> measure_ring_shift(size_t count, nb::handle dtype, int window, bool one_way, int iterations,
+                                              int warmup, int cycles, int graph, int unalign, bool in_place,
+                                              bool check) {
     const CudaMeasureOptions options{options_of(iterations, warmup, cycles, in_place, check), graph, unalign};
     const DataType type = data_type_of(dtype);
-    return handle_.use([&](Communicator&) { return bench_->measure_ring_shift(type, count, options); });
+    return handle_.use(
+        [&](Communicator&) { return bench_->measure_ring_shift(type, count, {window, one_way}, options); });
   }
   void close() {
     handle_.use([&](Communicator&) { bench_->close(); });
@@ -89,9 +91,10 @@ void bind_cuda_bench(nb::module_& module) {
       .def("measure", &Bench::measure, nb::arg("call"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"),
            nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"), nb::arg("check"), nb::arg("multiplied") = false,
            nb::arg("blocking") = false, "One Measurement a peer.")
-      .def("measure_ring_shift", &Bench::measure_ring_shift, nb::arg("count"), nb::arg("dtype"), nb::arg("iterations"),
-           nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"), nb::arg("unalign"), nb::arg("in_place"),
-           nb::arg("check"), "The same for a message from every rank to the next one.")
+      .def("measure_ring_shift", &Bench::measure_ring_shift, nb::arg("count"), nb::arg("dtype"), nb::arg("window"),
+           nb::arg("one_way"), nb::arg("iterations"), nb::arg("warmup"), nb::arg("cycles"), nb::arg("graph"),
+           nb::arg("unalign"), nb::arg("in_place"), nb::arg("check"),
+           "The same for messages from every rank to the next one, or from even ranks alone, so many at once.")
       .def("close", &Bench::close);
 }
 

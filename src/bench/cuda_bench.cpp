@@ -39,7 +39,8 @@ class PlaitOnCuda : public CudaPeerLibrary {
   }
   bool serves(const RingShift&) const override { return true; }
   void enqueue(const RingShift& shift, const void* input, void* output, void* stream) override {
-    communicator_.enqueue_p2p(shift.messages(input, output), {&stream, 1});
+    shift.list(input, output, messages_);
+    communicator_.enqueue_p2p(messages_, {&stream, 1});
   }
   bool multiplies() const override { return true; }
   bool blocks() const override { return true; }
@@ -53,6 +54,7 @@ class PlaitOnCuda : public CudaPeerLibrary {
 
  private:
   Communicator& communicator_;
+  std::vector<PeerMessage> messages_;
 };
 
 double slowest(Communicator& communicator, double seconds) {
@@ -125,10 +127,10 @@ class CallTask final : public Task {
 
 class ShiftTask final : public Task {
  public:
-  ShiftTask(const Communicator& communicator, DataType type, size_t count, bool in_place)
+  ShiftTask(const Communicator& communicator, DataType type, size_t count, const ShiftPattern& pattern, bool in_place)
       : rank_(communicator.rank()),
         ranks_(communicator.size()),
-        shift_(RingShift::of(rank_, ranks_, type, count)),
+        shift_(RingShift::of(rank_, ranks_, type, count, pattern)),
         in_place_(in_place) {}
 
   std::string text() const override { return join("a message of ", shift_.count, " ", name(shift_.type)); }
@@ -148,6 +150,7 @@ class ShiftTask final : public Task {
     fill_input(shift_.broadcast_of(rank_), ranks_, rank_, variant, input);
   }
   size_t count_wrong(int variant, const std::byte* output) const override {
+    if (!shift_.receives()) return 0;
     return plait::count_wrong(shift_.broadcast_of(shift_.from), ranks_, rank_, variant, output);
   }
 
@@ -417,8 +420,12 @@ std::vector<Measurement> CudaBench::measure(const Call& call, const CudaMeasureO
   return open().measure(CallTask(impl_->communicator, call, options), options);
 }
 
-std::vector<Measurement> CudaBench::measure_ring_shift(DataType type, size_t count, const CudaMeasureOptions& options) {
-  return open().measure(ShiftTask(impl_->communicator, type, count, options.in_place), options);
+std::vector<Measurement> CudaBench::measure_ring_shift(DataType type, size_t count, const ShiftPattern& pattern,
+                                                       const CudaMeasureOptions& options) {
+  const ShiftTask task(impl_->communicator, type, count, pattern, options.in_place);
+  std::vector<Measurement> measured = open().measure(task, options);
+  divide_by_window(measured, pattern.window);
+  return measured;
 }
 
 CudaBench::Impl& CudaBench::open() const {

@@ -45,9 +45,9 @@ class CudaBench {
   // As measure() of measure.hpp. Throws kInvalidArgument where the message is larger than the buffers, and what
   // Communicator::enqueue and async_error give.
   std::vector<Measurement> measure(const Call& call, const CudaMeasureOptions& options);
-  // The same for a message of `count` elements from every rank to the next one. In place, what is received overwrites
-  // what is sent, and is not checked, as in nccl-tests.
-  std::vector<Measurement> measure_ring_shift(DataType type, size_t count, const CudaMeasureOptions& options);
+  // As measure_ring_shift() of measure.hpp.
+  std::vector<Measurement> measure_ring_shift(DataType type, size_t count, const ShiftPattern& pattern,
+                                              const CudaMeasureOptions& options);
 
   // Waits for the other ranks, and lets go of everything; without it, the destructor does not wait for them. May be
   // repeated; nothing can be measured any more.

@@ -128,8 +128,14 @@ class Nccl : public CudaPeerLibrary {
     const NcclLibrary& library = rank_->library();
     const int type = library.type_of(shift.type, false);
     int result = library.group_start();
-    if (result == 0) result = library.send(input, shift.count, type, shift.to, rank_->get(), stream);
-    if (result == 0) result = library.receive(output, shift.count, type, shift.from, rank_->get(), stream);
+    for (int i = 0; i < shift.window; ++i) {
+      if (result == 0 && shift.sends()) {
+        result = library.send(input, shift.count, type, shift.to, rank_->get(), stream);
+      }
+      if (result == 0 && shift.receives()) {
+        result = library.receive(output, shift.count, type, shift.from, rank_->get(), stream);
+      }
+    }
     const int end = library.group_end();
     if (result != 0 || end != 0) rank_->check(result != 0 ? result : end, "a send and a receive");
   }

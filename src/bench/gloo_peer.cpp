@@ -97,7 +97,9 @@ class Gloo : public PeerLibrary {
     }
   }
 
-  bool serves(const RingShift& shift) const override { return context_->size > 1 && shift.count > 0; }
+  bool serves(const RingShift& shift) const override {
+    return context_->size > 1 && shift.count > 0 && shift.window == 1 && shift.is_both_ways();
+  }
 
   void run(const RingShift& shift, const void* input, void* output) override {
     constexpr uint64_t kSlot = 1;

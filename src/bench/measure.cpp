@@ -62,10 +62,10 @@ class CallStage final : public BenchStage {
 // Every rank sends what it would broadcast.
 class ShiftStage final : public BenchStage {
  public:
-  ShiftStage(const Communicator& communicator, DataType type, size_t count, bool in_place)
+  ShiftStage(const Communicator& communicator, DataType type, size_t count, const ShiftPattern& pattern, bool in_place)
       : ranks_(communicator.size()),
         rank_(communicator.rank()),
-        shift_(RingShift::of(rank_, ranks_, type, count)),
+        shift_(RingShift::of(rank_, ranks_, type, count, pattern)),
         input_(shift_.bytes()),
         output_(in_place ? 1 : shift_.bytes()),
         in_place_(in_place) {}
@@ -75,6 +75,7 @@ class ShiftStage final : public BenchStage {
   void fill(int variant) override { fill_input(shift_.broadcast_of(rank_), ranks_, rank_, variant, input_.get()); }
   void run(PeerLibrary& peer) override { peer.run(shift_, input_.get(), in_place_ ? input_.get() : output_.get()); }
   size_t count_wrong(int variant) const override {
+    if (!shift_.receives()) return 0;
     return plait::count_wrong(shift_.broadcast_of(shift_.from), ranks_, rank_, variant, output_.get());
   }
 
@@ -119,11 +120,13 @@ class PlaitPeerLibrary : public PeerLibrary {
 
   bool serves(const RingShift&) const override { return true; }
   void run(const RingShift& shift, const void* input, void* output) override {
-    communicator_.exchange(shift.messages(input, output));
+    shift.list(input, output, messages_);
+    communicator_.exchange(messages_);
   }
 
  private:
   Communicator& communicator_;
+  std::vector<PeerMessage> messages_;
 };
 
 }  // namespace
@@ -174,9 +177,19 @@ std::vector<Measurement> measure(Communicator& communicator, const std::vector<P
 }
 
 std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<PeerLibrary*>& peers,
-                                            DataType type, size_t count, const MeasureOptions& options) {
-  ShiftStage stage(communicator, type, count, options.in_place);
-  return measure_stage(communicator, peers, stage, options);
+                                            DataType type, size_t count, const ShiftPattern& pattern,
+                                            const MeasureOptions& options) {
+  ShiftStage stage(communicator, type, count, pattern, options.in_place);
+  std::vector<Measurement> measured = measure_stage(communicator, peers, stage, options);
+  divide_by_window(measured, pattern.window);
+  return measured;
+}
+
+void divide_by_window(std::vector<Measurement>& measured, int window) {
+  for (Measurement& it : measured) {
+    for (double& seconds : it.seconds) seconds /= window;
+    if (it.host_seconds > 0) it.host_seconds /= window;
+  }
 }
 
 double measure_copy_bandwidth(Communicator& communicator, size_t bytes) {

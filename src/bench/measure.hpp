@@ -30,10 +30,14 @@ struct Measurement {
 std::vector<Measurement> measure(Communicator& communicator, const std::vector<PeerLibrary*>& peers, const Call& call,
                                  const MeasureOptions& options);
 
-// The same for a message of `count` elements from every rank to the next one. In place, what is received overwrites
-// what is sent, and is not checked, as in nccl-tests.
+// The same for messages of `count` elements from every rank to the next one; the times are those of one message. In
+// place, what is received overwrites what is sent, and is not checked, as in nccl-tests.
 std::vector<Measurement> measure_ring_shift(Communicator& communicator, const std::vector<PeerLibrary*>& peers,
-                                            DataType type, size_t count, const MeasureOptions& options);
+                                            DataType type, size_t count, const ShiftPattern& pattern,
+                                            const MeasureOptions& options);
+
+// Makes times of windows those of a message.
+void divide_by_window(std::vector<Measurement>& measured, int window);
 
 // Bytes a second that this machine copies while `communicator`'s ranks all copy at once, each between two buffers of
 // its own of `bytes` bytes: the yardstick for large messages. The mean over ranks.

@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "bench/peer_library.hpp"
@@ -41,6 +43,9 @@ class Mpi : public PeerLibrary {
     all_to_all_ = function<AllGather>("MPI_Alltoall");
     barrier_ = function<int(Handle)>("MPI_Barrier");
     send_receive_ = function<SendReceive>("MPI_Sendrecv");
+    send_ = function<Send>("MPI_Isend");
+    receive_ = function<Receive>("MPI_Irecv");
+    wait_all_ = function<int(int, void*, void*)>("MPI_Waitall");
     function<int(Handle, int*)>("MPI_Comm_rank")(world_, &rank_);
     in_place_ = open_mpi_ ? reinterpret_cast<void*>(1) : reinterpret_cast<void*>(-1);
   }
@@ -120,6 +125,7 @@ class Mpi : public PeerLibrary {
   bool serves(const RingShift& shift) const override { return shift.count <= INT32_MAX && size_of(shift.type) <= 8; }
 
   void run(const RingShift& shift, const void* input, void* output) override {
+    if (shift.window > 1 || !shift.is_both_ways()) return run_window(shift, input, output);
     const int count = static_cast<int>(shift.count);
     const Handle type = bytes_of(size_of(shift.type));
     std::array<uint64_t, 16> status{};  // more than any MPI's, whose names for none differ
@@ -130,11 +136,37 @@ class Mpi : public PeerLibrary {
 
  private:
   using SendReceive = int(const void*, int, Handle, int, int, void*, int, Handle, int, int, Handle, void*);
+  using Send = int(const void*, int, Handle, int, int, Handle, void*);
+  using Receive = int(void*, int, Handle, int, int, Handle, void*);
   using AllReduce = int(const void*, void*, int, Handle, Handle, Handle);
   using Reduce = int(const void*, void*, int, Handle, Handle, int, Handle);
   using Broadcast = int(void*, int, Handle, int, Handle);
   using AllGather = int(const void*, int, Handle, void*, int, Handle, Handle);
   using Gather = int(const void*, int, Handle, void*, int, Handle, int, Handle);
+
+  // As osu_bw and osu_bibw do.
+  void run_window(const RingShift& shift, const void* input, void* output) {
+    const int count = static_cast<int>(shift.count);
+    const Handle type = bytes_of(size_of(shift.type));
+    const size_t request_bytes = open_mpi_ ? sizeof(Handle) : sizeof(int);
+    requests_.resize(2 * static_cast<size_t>(shift.window) * request_bytes);
+    std::byte* next = requests_.data();
+    int started = 0, error = 0;
+    const auto start = [&](const auto& begin) {
+      if (error == 0) error = begin(next);
+      next += request_bytes;
+      ++started;
+    };
+    for (int i = 0; i < shift.window && shift.receives(); ++i) {
+      start([&](void* request) { return receive_(output, count, type, shift.from, 0, world_, request); });
+    }
+    for (int i = 0; i < shift.window && shift.sends(); ++i) {
+      start([&](void* request) { return send_(input, count, type, shift.to, 0, world_, request); });
+    }
+    void* const statuses = reinterpret_cast<void*>(uintptr_t{open_mpi_ ? 0U : 1U});  // to be ignored
+    if (error == 0) error = wait_all_(started, requests_.data(), statuses);
+    if (error != 0) fail(ErrorCode::kInternal, "messages of MPI failed with error ", error);
+  }
 
   template <class Signature>
   Signature* function(const char* symbol) const {
@@ -205,6 +237,10 @@ class Mpi : public PeerLibrary {
   AllGather* all_to_all_ = nullptr;
   int (*barrier_)(Handle) = nullptr;
   SendReceive* send_receive_ = nullptr;
+  Send* send_ = nullptr;
+  Receive* receive_ = nullptr;
+  int (*wait_all_)(int, void*, void*) = nullptr;
+  std::vector<std::byte> requests_;  // of a window
 };
 
 }  // namespace

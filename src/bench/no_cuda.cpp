@@ -25,7 +25,10 @@ void CudaBench::add_plait(Communicator&) { refuse(); }
 void CudaBench::add_nccl(const std::vector<std::string>&) { refuse(); }
 std::vector<std::string> CudaBench::peers() const { refuse(); }
 std::vector<Measurement> CudaBench::measure(const Call&, const CudaMeasureOptions&) { refuse(); }
-std::vector<Measurement> CudaBench::measure_ring_shift(DataType, size_t, const CudaMeasureOptions&) { refuse(); }
+std::vector<Measurement> CudaBench::measure_ring_shift(DataType, size_t, const ShiftPattern&,
+                                                       const CudaMeasureOptions&) {
+  refuse();
+}
 CudaBench::Impl& CudaBench::open() const { refuse(); }
 void CudaBench::close() {}
 

@@ -224,6 +224,27 @@ def test_bus_bandwidth_is_that_of_nccl_tests(collective, factor):
     assert case.bus_bandwidth(1e-3) == pytest.approx(4 * factor)
 
 
+@pytest.mark.parametrize("ways", [[], ["--one-way"]])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_messages_go_in_windows_both_ways_and_one_way(tmp_path, ways, ranks):
+    file = tmp_path / "result.json"
+    result = bench("send_receive", "-n", ranks, "--window", 4, *ways, "-b", "4K", "-e", "256K", "-f", 8, "--json", file)
+    assert result.returncode == 0, result.stderr
+    direction = "every even rank" if ways else "every rank"
+    assert f"# Messages from {direction} to the next one, 4 at once; times are those of one" in result.stdout
+    written = json.loads(file.read_text())
+    assert (written["config"]["window"], written["config"]["one_way"]) == (4, bool(ways))
+    assert [row["out_of_place"]["nwrong"] for row in written["results"]] == [0, 0, 0]
+
+
+def test_windows_are_for_messages(capsys):
+    for option in (["--window", "2"], ["--one-way"]):
+        assert main(["bench", "all_reduce", "-n", "2", *option]) == 2
+        assert f"{option[0]} is for send_receive, not for all_reduce" in capsys.readouterr().err
+    assert main(["bench", "send_receive", "-n", "1", "--one-way"]) == 2
+    assert "--one-way is for two ranks and more" in capsys.readouterr().err
+
+
 def test_copy_bound(alone):
     result = alone("all_reduce", "-b", "64K", "-e", "64K", "--iters", 3, "--copy-bound")
     assert "# Beside copying" in result

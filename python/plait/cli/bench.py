@@ -16,7 +16,7 @@ _DESCRIPTION = """\
 Times a collective over N ranks and prints nccl-tests' table: the same columns, in the same places.
 
 send_receive is nccl-tests' sendrecv: every rank sends to the next one and receives from the one before. "In place" it
-does both with one buffer, which is not checked.
+does both with one buffer, which is not checked. With --window 64 it is OSU's osu_bibw, with --one-way too its osu_bw.
 
 Every size is checked first, with input whose result is exact, and then timed: --iters calls in one loop, as long as the
 slowest rank takes. Started by a launcher (plait run, torchrun, mpirun, srun), this process is one rank; else it starts
@@ -40,6 +40,7 @@ examples:
   plait bench all_reduce -n 4 -b 8 -e 64M -f 2
   plait bench --plan ring.json -b 1K -e 64M -f 4
   plait bench all_gather -n 2 -d bfloat16 --vs mpi --json result.json
+  plait bench send_receive -n 2 --one-way --window 64 -b 64K -e 64M -f 4 --vs mpi
   plait bench all_reduce --device cuda -b 8 -e 1G -f 4 -G --vs nccl"""
 
 

@@ -20,6 +20,7 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
     collective = options.collective
     if options.copy_bound and collective != "all_reduce":
         raise usage.UsageError("bench: --copy-bound is for all_reduce")
+    _check_messages(options, ranks)
     _complete_imbalance(options, ranks)
     roots = _roots(options, ranks)
     if collective == "barrier":
@@ -34,6 +35,14 @@ def cases_of(options: argparse.Namespace, ranks: int) -> Iterator[tuple]:
                         count = count_of(collective, size, _core.size_of(dtype), ranks)
                         total = count * _core.size_of(dtype) * (ranks if collective in _WITH_BLOCKS else 1)
                         yield collective, total, count, dtype, op, root, ranks
+
+
+def _check_messages(options: argparse.Namespace, ranks: int) -> None:
+    given = "--one-way" if options.one_way else "--window" if options.window > 1 else None
+    if given is not None and options.collective != "send_receive":
+        raise usage.UsageError(f"bench: {given} is for send_receive, not for {options.collective}")
+    if options.one_way and ranks < 2:
+        raise usage.UsageError("bench: --one-way is for two ranks and more")
 
 
 def _complete_imbalance(options: argparse.Namespace, ranks: int) -> None:

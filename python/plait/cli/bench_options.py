@@ -125,6 +125,19 @@ def _add_calls(add: Callable) -> None:
     )
     add("-r", "--root", type=_root, metavar="R", help="root, where there is one, or all (default 0)")
     add(
+        "--window",
+        type=usage.positive,
+        default=1,
+        metavar="W",
+        help="of send_receive: so many messages of a pair at once, as OSU's osu_bw has 64; times are a message's "
+        "(default 1)",
+    )
+    add(
+        "--one-way",
+        action="store_true",
+        help="of send_receive: even ranks send, each to the next one, which only receives (osu_bw; without it osu_bibw)",
+    )
+    add(
         "-u",
         "--unalign",
         type=usage.natural,

@@ -103,6 +103,10 @@ def _multiplied(case: Case) -> bool:
     return case.op == "mulsum"
 
 
+def _messages(case: Case, options: argparse.Namespace) -> dict:
+    return {"count": case.count, "dtype": case.dtype, "window": options.window, "one_way": options.one_way}
+
+
 def _call(case: Case, options: argparse.Namespace) -> _core.Call:
     op = "sum" if case.op == "none" or _multiplied(case) else case.op
     if options.given is not None:
@@ -126,7 +130,7 @@ class HostBench:
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
         if case.collective == "send_receive":
-            measure, what = _core.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
+            measure, what = _core.measure_ring_shift, _messages(case, options)
         elif options.imbalance is not None:
             measure = _core.measure_by_counts
             what = {"call": _call(case, options), "imbalance": options.imbalance, "multiplied": _multiplied(case)}
@@ -183,7 +187,7 @@ class CudaBench:
     def measure(self, case: Case, in_place: bool) -> list[_core.Measurement]:
         options = self._options
         if case.collective == "send_receive":
-            measure, what = self._bench.measure_ring_shift, {"count": case.count, "dtype": case.dtype}
+            measure, what = self._bench.measure_ring_shift, _messages(case, options)
         else:
             measure = self._bench.measure
             what = {"call": _call(case, options), "multiplied": _multiplied(case), "blocking": options.blocking}

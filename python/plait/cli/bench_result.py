@@ -191,6 +191,8 @@ class Run:
                 "collective": options.collective,
                 "vs": options.vs,
                 "imbalance": options.imbalance,
+                "window": options.window,
+                "one_way": options.one_way,
                 "ranks": self.communicator.size,
                 "plan": self._plan_as_json(),
                 "minimum_bytes": options.minbytes,

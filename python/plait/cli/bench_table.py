@@ -47,6 +47,9 @@ def header(run: Run) -> Iterator[str]:
     )
     if options.imbalance is not None:
         yield f"# Blocks of unequal sizes: that of rank 0 is {options.imbalance:g} times the mean"
+    if options.window > 1 or options.one_way:
+        way = "from every even rank to the next one" if options.one_way else "from every rank to the next one"
+        yield f"# Messages {way}, {options.window} at once; times are those of one"
     if options.given is not None:
         file = file_text(options.plan)
         yield f"# Plan {options.given.algorithm} of {file}, fingerprint {options.given.fingerprint}"
