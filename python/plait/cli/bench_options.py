@@ -135,7 +135,7 @@ def _add_calls(add: Callable) -> None:
     add(
         "--one-way",
         action="store_true",
-        help="of send_receive: even ranks send, each to the next one, which only receives (osu_bw; without it osu_bibw)",
+        help="of send_receive: even ranks send, each to the next one, which only receives (osu_bw; without: osu_bibw)",
     )
     add(
         "-u",
