@@ -201,7 +201,9 @@ void bind_plan(nb::module_& module) {
       .def("__eq__", [](const VerifiedPlan& a, const VerifiedPlan& b) { return a.plan() == b.plan(); });
 
   nb::class_<MachinePlan>(module, "MachinePlan", "A plan for the links of a machine, and why it was chosen.")
-      .def_ro("plan", &MachinePlan::plan, "the plan, verified")
+      .def_prop_ro(
+          "plan", [](const MachinePlan& made) -> const VerifiedPlan& { return *made.plan; },
+          nb::rv_policy::reference_internal, "the plan, verified")
       .def_prop_ro(
           "topology", [](const MachinePlan& made) { return made.machine().topology; },
           "the machine, with only the GPUs that take part")

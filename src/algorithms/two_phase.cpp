@@ -30,7 +30,7 @@ namespace {
 // Bytes: on each link of an owner its chunk, there and back, and over each link between groups its chunk both ways: all
 //   ranks together 2(p-1) M, as along a tree. Eight GPUs of a DGX-1 need n/(2 b), or 4 links' worth; the bound is 16/7.
 // Scratch: of each chunk what its stars have, and a slot at each owner for its own sum and one for the other's.
-// When: medium messages, two groups with several links between them.
+// When: medium messages, two groups with several links between them, or one group of three or more.
 // parts: of each chunk, which are in all three steps at once (BLK-15). Each step has a queue of its own.
 
 struct ChunkOwners {
@@ -175,9 +175,16 @@ Plan make_two_phase(const AlgorithmArguments& arguments) {
   return TwoPhases(arguments, std::move(groups), std::move(chunks)).make();
 }
 
+bool links_join_each_to_all(const AlgorithmArguments& machine) {
+  const auto ranks = static_cast<size_t>(machine.ranks);
+  return machine.links.size() == ranks * (ranks - 1) / 2;
+}
+
+// One group is for three ranks or more: flat gives two the same, but uses the links of more in turn.
 std::vector<AlgorithmArguments> two_phase_candidates(const AlgorithmArguments& machine) {
   if (machine.access == Access::kZeroCopy || machine.ranks < 2 || !links_join_all(machine)) return {};
-  if (groups_or_nodes(machine).size() != 2) return {};  // of one group, flat does the same
+  const size_t groups = groups_or_nodes(machine).size();
+  if (groups > 2 || (groups == 1 && (machine.ranks < 3 || !links_join_each_to_all(machine)))) return {};
   std::vector<AlgorithmArguments> all = with_parts(machine, {1, 2, 4, 8});
   for (AlgorithmArguments& it : all) it.direction = on_gpus(machine) ? Direction::kStore : Direction::kLoad;
   return all;
@@ -187,7 +194,7 @@ std::vector<AlgorithmArguments> two_phase_candidates(const AlgorithmArguments& m
 
 Algorithm two_phase() {
   return {.name = "two_phase",
-          .summary = "sums within two groups, exchanged over each link between them, and back to the groups",
+          .summary = "sums within one or two groups, exchanged over each link between them, and back to the groups",
           .source = "BLK-05, BLK-06, BLK-12 to BLK-15, BLK-23",
           .collectives = {Collective::kAllReduce},
           .uses = {.direction = true, .parts = true},

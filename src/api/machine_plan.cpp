@@ -168,7 +168,7 @@ std::string levels_of_rings(const RankMachine& machine) {
 std::vector<LeftOut> MachinePlan::left_out() const {
   const auto by_model = [](const PlannedRange& it) { return !it.choice.is_forced && !it.choice.is_measured; };
   if (std::none_of(ranges.begin(), ranges.end(), by_model)) return {};
-  return tuner->candidates(plan.plan().collective, plan.plan().root).left_out;
+  return tuner->candidates(plan->plan().collective, plan->plan().root).left_out;
 }
 
 std::string MachinePlan::launch() const {
@@ -223,7 +223,7 @@ MachinePlan plan_for_machine(const Topology& topology, const MachinePlanRequest&
       ranges.push_back(on_gpus.checked(std::move(range), query));
     }
   }
-  VerifiedPlan plan = *tuner->plan(choice.plan);
+  std::shared_ptr<const VerifiedPlan> plan = tuner->plan(choice.plan);
   return {tuner, std::move(plan), std::move(choice), is_asked_for, std::move(ranges)};
 }
 

@@ -44,8 +44,8 @@ struct MachineChoice {
 std::string levels_of_rings(const RankMachine& machine);
 
 struct MachinePlan {
-  std::shared_ptr<Tuner> tuner;  // that chose
-  VerifiedPlan plan;
+  std::shared_ptr<Tuner> tuner;              // that chose
+  std::shared_ptr<const VerifiedPlan> plan;  // never null
   Choice choice;
   bool is_asked_for = false;  // by its name
   // The choices of a communicator of these ranks, for float32. Empty if a plan was asked for.

@@ -76,10 +76,10 @@ class Table {
 
   std::string notes() const {
     const RankMachine& machine = made_.machine();
-    const Collective collective = made_.plan.plan().collective;
+    const Collective collective = made_.plan->plan().collective;
     std::string text = reasons_.text();
     if (is_any_by_model_) {
-      const Candidates& all = made_.tuner->candidates(collective, made_.plan.plan().root);
+      const Candidates& all = made_.tuner->candidates(collective, made_.plan->plan().root);
       text += join("model: the cheapest of ", counted(all.all.size(), "candidate"), ", by the costs of profile ",
                    machine.profile->name, "\n");
       if (const std::string large = too_large_text(all); !large.empty()) {

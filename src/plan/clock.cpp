@@ -6,7 +6,12 @@
 
 namespace plait {
 
-const ClockStore::Comparison& ClockStore::compare(const Page& first, const Page& second) {
+ClockStore::Comparison ClockStore::compare(const Page& first, const Page& second) {
+  if (first.writer != second.writer) return compare_times(first, second);
+  return {first.version, second.version, first.version < second.version, second.version < first.version};
+}
+
+const ClockStore::Comparison& ClockStore::compare_times(const Page& first, const Page& second) {
   // Odd numbers without a pattern, so that versions in a row are far apart.
   const uint64_t mixed = first.version * 0x9E3779B97F4A7C15u + second.version * 0xC2B2AE3D27D4EB4Fu;
   Comparison& it = comparisons_[(mixed >> 32) % comparisons_.size()];
@@ -25,21 +30,19 @@ ClockStore::Knowledge::Knowledge(ClockStore& store)
 ClockStore::Knowledge::Knowledge(const Knowledge& other)
     : store_(other.store_), pages_(other.pages_), counted_(store_, index_bytes(store_.components_)) {}
 
-ClockStore::Times& ClockStore::Knowledge::own(SharedPage& page) {
-  if (page.use_count() == 1) {
-    page->version = ++store_.last_version_;
-  } else {
-    page = std::make_shared<Page>(store_, page ? page->times : Times{});
-  }
+ClockStore::Times& ClockStore::Knowledge::own(SharedPage& page, uint64_t writer) {
+  if (page.use_count() != 1) page = std::make_shared<Page>(store_, page ? page->times : Times{});
+  page->version = ++store_.last_version_;
+  page->writer = writer;
   return page->times;
 }
 
-void ClockStore::Knowledge::raise(size_t component, int32_t time) {
+void ClockStore::Knowledge::raise(size_t component, int32_t time, uint64_t writer) {
   if (this->time(component) >= time) return;
-  own(pages_[component / kPageComponents])[component % kPageComponents] = time;
+  own(pages_[component / kPageComponents], writer)[component % kPageComponents] = time;
 }
 
-void ClockStore::Knowledge::merge(const Knowledge& other) {
+void ClockStore::Knowledge::merge(const Knowledge& other, uint64_t writer) {
   // Pages lie all over the memory: those that come next are on their way while others are compared.
   constexpr size_t kAhead = 6;
   for (size_t i = 0; i < pages_.size(); ++i) {
@@ -49,19 +52,19 @@ void ClockStore::Knowledge::merge(const Knowledge& other) {
     }
     if (!other.pages_[i] || other.pages_[i] == pages_[i]) continue;
     if (pages_[i]) {
-      merge(pages_[i], other.pages_[i]);
+      merge(pages_[i], other.pages_[i], writer);
     } else {
       pages_[i] = other.pages_[i];
     }
   }
 }
 
-void ClockStore::Knowledge::merge(SharedPage& mine, const SharedPage& theirs) {
+void ClockStore::Knowledge::merge(SharedPage& mine, const SharedPage& theirs, uint64_t writer) {
   const auto [mine_version, their_version, mine_lacks, theirs_lacks] = store_.compare(*mine, *theirs);
   if (!theirs_lacks) {
     mine = theirs;  // also where both know the same: one page is enough
   } else if (mine_lacks) {
-    Times& times = own(mine);
+    Times& times = own(mine, writer);
     for (size_t i = 0; i < kPageComponents; ++i) times[i] = std::max(times[i], theirs->times[i]);
   }
 }
@@ -95,9 +98,10 @@ void Clock::hear(Clock other) {
   if (heard_.use_count() != 1) {
     heard_ = heard_ ? std::make_shared<Knowledge>(*heard_) : std::make_shared<Knowledge>(*store_);
   }
-  if (other.heard_) heard_->merge(*other.heard_);
-  heard_->raise(static_cast<size_t>(other.rank_), 1);
-  heard_->raise(static_cast<size_t>(other.component_), other.time_);
+  const uint64_t writer = writer_.number(*store_);
+  if (other.heard_) heard_->merge(*other.heard_, writer);
+  heard_->raise(static_cast<size_t>(other.rank_), 1, writer);
+  heard_->raise(static_cast<size_t>(other.component_), other.time_, writer);
 }
 
 }  // namespace plait

@@ -7,6 +7,9 @@
 // with its sender, until the sender hears more. Any two clocks share the pages on which they know the same. In a tree,
 // a chain or a hierarchy nearly all pages are alike, so a clock has few of its own, however many queues there are.
 // There the same two pages meet again and again, once on every rank, so the store remembers which of two knows more.
+//
+// A clock never forgets, so of two pages that one clock has written the newer one knows more, whatever their times are.
+// In a ring nearly all pages meet older ones of the same writer, which the clock before handed on a step earlier.
 #pragma once
 
 #include <array>
@@ -14,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace plait {
@@ -53,8 +57,9 @@ class ClockStore {
 
   // The times of neighbouring components. Several clocks may hold a page; then none of them may change it.
   struct Page {
-    Page(ClockStore& store, const Times& of) : version(++store.last_version_), times(of), counted(store, kPageBytes) {}
-    uint64_t version;  // these times have it alone
+    Page(ClockStore& store, const Times& of) : times(of), counted(store, kPageBytes) {}
+    uint64_t version = 0;  // these times have it alone
+    uint64_t writer = 0;   // the clock that gave it these times
     Times times;
     Counted counted;
   };
@@ -64,8 +69,29 @@ class ClockStore {
     uint64_t first = 0, second = 0;  // versions
     bool first_lacks = false, second_lacks = false;
   };
-  // Whether each of two pages lacks something that the other knows.
-  const Comparison& compare(const Page& first, const Page& second);
+  // Whether each of two pages of the same components lacks something that the other knows.
+  Comparison compare(const Page& first, const Page& second);
+  const Comparison& compare_times(const Page& first, const Page& second);
+
+  // The number of a clock that writes pages. A copy of a clock is another writer.
+  class Writer {
+   public:
+    Writer() = default;
+    Writer(const Writer&) {}
+    Writer(Writer&& other) noexcept : number_(std::exchange(other.number_, 0)) {}
+    Writer& operator=(Writer other) noexcept {
+      std::swap(number_, other.number_);
+      return *this;
+    }
+    ~Writer() = default;
+    uint64_t number(ClockStore& store) {
+      if (number_ == 0) number_ = ++store.last_writer_;
+      return number_;
+    }
+
+   private:
+    uint64_t number_ = 0;  // 0: has written nothing yet
+  };
 
   class Knowledge {
    public:
@@ -78,13 +104,14 @@ class ClockStore {
     }
     // The first component before `end` of which it knows nothing, or `end`; not before `begin`.
     size_t first_unknown(size_t begin, size_t end) const;
-    void raise(size_t component, int32_t time);
-    void merge(const Knowledge& other);
+    // `writer` is the number of the clock whose knowledge it is.
+    void raise(size_t component, int32_t time, uint64_t writer);
+    void merge(const Knowledge& other, uint64_t writer);
 
    private:
-    void merge(SharedPage& mine, const SharedPage& theirs);
-    // Returns the times of a page, which are to be changed.
-    Times& own(SharedPage& page);
+    void merge(SharedPage& mine, const SharedPage& theirs, uint64_t writer);
+    // Returns the times of a page, which the writer is to change.
+    Times& own(SharedPage& page, uint64_t writer);
 
     ClockStore& store_;
     std::vector<SharedPage> pages_;
@@ -98,7 +125,7 @@ class ClockStore {
 
   size_t components_;
   size_t held_bytes_ = 0;
-  uint64_t last_version_ = 0;
+  uint64_t last_version_ = 0, last_writer_ = 0;
   std::vector<Comparison> comparisons_;  // the last ones, each where its versions lead
 };
 
@@ -142,6 +169,7 @@ class Clock : public OwnClock<ClockStore::Knowledge> {
   using Knowledge = ClockStore::Knowledge;
 
   ClockStore* store_ = nullptr;
+  ClockStore::Writer writer_;
 };
 
 }  // namespace plait

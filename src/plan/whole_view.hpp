@@ -2,8 +2,11 @@
 // through FoldedView, which has the same members.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -23,9 +26,12 @@ class WholeView {
 
   // Has room for `most_values` values.
   WholeView(const Plan& plan, size_t most_values)
-      : ranks_(plan.rank_count()), values_(ranks_, most_values), clocks_(plan.ranks.size(), queue_count(plan)) {
-    for (int rank = 0; rank < ranks_; ++rank) {
-      first_queue_.push_back(static_cast<int>(queues_.size()));
+      : ranks_(plan.rank_count()),
+        values_(ranks_, most_values),
+        clocks_(plan.ranks.size(), queue_count(plan)),
+        first_queue_(plan.ranks.size()) {
+    for (const int rank : by_place_in_node(plan)) {
+      first_queue_[static_cast<size_t>(rank)] = static_cast<int>(queues_.size());
       for (size_t i = 0; i < plan.ranks[static_cast<size_t>(rank)].queues.size(); ++i) {
         queues_.push_back({rank, static_cast<int>(i), -1});
       }
@@ -52,7 +58,8 @@ class WholeView {
   // Whence and as which chunk a message of `sender` brings a chunk.
   Located sent_from(int, int chunk) const { return {{}, chunk, {}}; }
 
-  // Clocks have a component for each rank, and then one for each queue.
+  // Clocks have a component for each rank, and then one for each queue. Levels between nodes join ranks that have the
+  // same place in their nodes, so queues of such ranks lie side by side: then what a level hands on is in few pages.
   int component_of_rank(int rank) const { return rank; }
   int component_from(int component, Shift) const { return component; }
   int component_to(int component, Shift) const { return component; }
@@ -77,6 +84,16 @@ class WholeView {
     size_t queues = 0;
     for (const RankPlan& rank : plan.ranks) queues += rank.queues.size();
     return queues;
+  }
+  // The first ranks of all nodes, then the second ones, …
+  static std::vector<int> by_place_in_node(const Plan& plan) {
+    std::vector<int> ranks(plan.ranks.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::map<int, int> ranks_of_node;
+    std::vector<int> places;
+    for (const int node : plan.node_of) places.push_back(ranks_of_node[node]++);
+    std::ranges::stable_sort(ranks, {}, [&](int rank) { return places[static_cast<size_t>(rank)]; });
+    return ranks;
   }
 
   const int ranks_;

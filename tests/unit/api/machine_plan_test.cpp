@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <string>
 
+#include "algorithms/algorithm.hpp"
+#include "api/machine_simulation.hpp"
+#include "base/error.hpp"
 #include "topology/machines.hpp"
 
 namespace plait {
@@ -54,6 +57,29 @@ TEST(MachinePlan, SaysWhatGpusRunInstead) {
   EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
   EXPECT_EQ(marked->on_gpus, "one_shot(load), then hierarchical(group: flat(store), all: recursive_doubling)");
   EXPECT_TRUE(has(made.table(), "\n               on GPUs one_shot(load), then ")) << made.table();
+}
+
+double simulated_seconds(const Topology& topology, const MachinePlanRequest& request) {
+  return simulate_on_machine(topology, request, {}).run.seconds;
+}
+
+// Links join each GPU to all others, and no switch does: an algorithm that uses all of them at once is the fastest.
+TEST(MachinePlan, ChoosesTheFastestAlgorithmForGpusThatAreLinkedInPairs) {
+  for (const char* name : {"abci", "mi300x-8", "tsubame3"}) {
+    const Topology topology = machine(name, 1);
+    MachinePlanRequest request;
+    request.bytes = 1 << 20;
+    const double chosen = simulated_seconds(topology, request);
+    for (const Algorithm& algorithm : algorithms()) {
+      request.algorithm = algorithm.name;
+      if (!serves(algorithm, request.collective) || algorithm.name == "hierarchical") continue;  // needs its levels
+      try {
+        EXPECT_LE(chosen, 1.001 * simulated_seconds(topology, request)) << name << ": " << algorithm.name;
+      } catch (const Error& error) {  // what this machine lacks
+        EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+      }
+    }
+  }
 }
 
 TEST(MachinePlan, ShowsTimesThatWereMeasured) {

@@ -53,7 +53,7 @@ TEST_P(OneChoice, OfPlanAndCommunicator) {
       request.collective = collective;
       request.bytes = message_bytes(call, gpus);
       const MachinePlan shown = plan_for_machine(topology, request, {});
-      EXPECT_EQ(ranks[0].plan_for(call).plan(), shown.plan.plan()) << name(collective) << " of " << size << " bytes";
+      EXPECT_EQ(ranks[0].plan_for(call).plan(), shown.plan->plan()) << name(collective) << " of " << size << " bytes";
       EXPECT_EQ(ranks[0].reason_for(call), shown.reason());
       if (collective == Collective::kBarrier) break;
     }

@@ -87,6 +87,25 @@ TEST(Clock, LearnsWhatTheOtherHeardSince) {
   EXPECT_TRUE(mine.knows(kRanks + 1, 1));
 }
 
+// A clock and its copy may hear of different things. Whoever hears both then knows all of it.
+TEST(Clock, GoesItsOwnWayOnceCopied) {
+  constexpr int kRanks = 128, kFar = 2 * kRanks;  // as above
+  ClockStore store(kRanks, kRanks + 2);
+  Clock early(store, 0, kRanks), left(store, 1, kRanks + 1), right(store, 2, kRanks + 2);
+  for (Clock* clock : {&early, &left, &right}) clock->set_time(1);
+  Clock one(store, 3, kFar), all(store, 4, kFar + 1);
+  one.hear(early);
+  one.set_time(1);
+  Clock copy = one;
+  one.hear(left);
+  copy.hear(right);
+  copy.set_time(2);
+  all.hear(one);
+  all.hear(copy);
+  EXPECT_TRUE(all.knows(kRanks + 1, 1));
+  EXPECT_TRUE(all.knows(kRanks + 2, 1));
+}
+
 // A signal under way keeps what its sender knew then.
 TEST(Clock, StaysAsItWasSent) {
   ClockStore store(2, 3);

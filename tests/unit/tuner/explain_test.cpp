@@ -58,7 +58,7 @@ TEST(Explain, TheCheapestByTheModel) {
 
 TEST(Explain, NamesWhatWouldBeFaster) {
   ExplainedOn machine("tsubame3");
-  expect_in("why       asked for by name; rings(parts=2) should take 0.339 of its time.\n",
+  expect_in("why       asked for by name; two_phase(store, parts=8) should take 0.334 of its time.\n",
             machine.asked_for("ring", Collective::kAllReduce, 0));
   expect_in("bandwidth, what links allow at most, steps\n", machine.asked_for("ring", Collective::kAllReduce, 0));
   const std::string fastest = ExplainedOn("dgx2").asked_for("one_shot(store)", Collective::kAllReduce, 64 << 10);
