@@ -24,7 +24,7 @@ INDEX = "index.json"
 
 # Variables that say where ranks run or how the library was built, and not how calls are performed.
 OF_THE_JOB = {"JOB", "RANK", "LOCAL_RANK", "WORLD_SIZE", "ARCH", "CUDA", "LOG", "TEST_SEED", "SHM_DIR"}
-OF_THE_JOB |= {"NCCL_LIBRARY", "UCX_LIBRARY"}
+OF_THE_JOB |= {"NCCL_LIBRARY", "UCX_LIBRARY", "MASTER_ADDR", "MASTER_PORT"}
 FORMER_SETTINGS = {"EARLY_LAUNCH": "PDL", "REACH": "PEER_MEMORY"}
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]+")
@@ -79,6 +79,9 @@ def kind_of(data: dict[str, Any]) -> str:
     parts = [collective_of(data)]
     if not on_gpus or config["ranks"] > data["machine"]["gpus"]:
         parts.append(f"{config['ranks']}-ranks")
+    if "network" in data:  # hosts.py
+        rate = data["network"]["gbps"]
+        parts += [f"{data['network']['hosts']}-hosts", "unshaped" if rate is None else f"{rate:g}-gbps"]
     if row["type"] != "float32":
         parts.append(row["type"])
     if row["redop"] not in ("sum", "none"):

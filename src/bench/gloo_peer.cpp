@@ -1,6 +1,7 @@
 // Gloo as a peer, where the build found it.
 #include "base/error.hpp"
 #include "bench/peer_library.hpp"
+#include "runtime/hosts.hpp"
 
 #if PLAIT_HAVE_GLOO
 
@@ -10,42 +11,86 @@
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace plait {
 namespace {
 
+constexpr const char* kLoopback = "lo";
+
+// Where Gloo's ranks tell each other what they have to know. All of them set equally many values before they get any.
+class SharedStore final : public ::gloo::rendezvous::Store {
+ public:
+  explicit SharedStore(Communicator& communicator) : communicator_(communicator) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    const std::vector<std::vector<char>> keys = gather({key.begin(), key.end()});
+    std::vector<std::vector<char>> values = gather(data);
+    for (size_t rank = 0; rank < keys.size(); ++rank) {
+      values_[std::string(keys[rank].begin(), keys[rank].end())] = std::move(values[rank]);
+    }
+  }
+  std::vector<char> get(const std::string& key) override { return values_.at(key); }
+  void wait(const std::vector<std::string>&) override {}  // set() has waited for all
+
+ private:
+  // What each rank gives; collective.
+  std::vector<std::vector<char>> gather(std::vector<char> own) {
+    std::vector<uint64_t> sizes(static_cast<size_t>(communicator_.size()));
+    const uint64_t size = own.size();
+    communicator_.all_gather(&size, sizes.data(), 1, DataType::kUint64);
+    own.resize(std::ranges::max(sizes));
+    std::vector<char> together(own.size() * sizes.size());
+    communicator_.all_gather(own.data(), together.data(), own.size(), DataType::kUint8);
+    std::vector<std::vector<char>> all;
+    for (size_t rank = 0; rank < sizes.size(); ++rank) {
+      const char* const begin = together.data() + rank * own.size();
+      all.emplace_back(begin, begin + sizes[rank]);
+    }
+    return all;
+  }
+
+  Communicator& communicator_;
+  std::map<std::string, std::vector<char>> values_;
+};
+
+// The interface that PyTorch's variable names. Within a host there is no need of one.
+std::string interface_for(const Communicator& communicator) {
+  const char* const named = std::getenv("GLOO_SOCKET_IFNAME");
+  if (named != nullptr) return named;
+  if (communicator.hosts().are_one()) return kLoopback;
+  fail(ErrorCode::kInvalidArgument,
+       "the ranks are on several hosts, and Gloo needs to know by which interface; name it in "
+       "GLOO_SOCKET_IFNAME");
+}
+
 class Gloo : public PeerLibrary {
  public:
-  explicit Gloo(Communicator& communicator) {
-    // Gloo's ranks meet in a folder, which rank 0 makes and takes away.
-    std::array<char, 64> folder{};
-    if (communicator.rank() == 0) {
-      std::strcpy(folder.data(), "/tmp/plait-gloo-XXXXXX");
-      if (mkdtemp(folder.data()) == nullptr) fail(ErrorCode::kSystem, "cannot make a folder for Gloo's rendezvous");
-    }
-    communicator.broadcast(folder.data(), folder.data(), folder.size(), DataType::kUint8, 0);
+  explicit Gloo(Communicator& communicator) : interface_(interface_for(communicator)) {
     ::gloo::transport::tcp::attr attributes;
-    attributes.iface = "lo";
+    attributes.iface = interface_;
     auto device = ::gloo::transport::tcp::CreateDevice(attributes);
     auto context = std::make_shared<::gloo::rendezvous::Context>(communicator.rank(), communicator.size());
-    ::gloo::rendezvous::FileStore store(folder.data());
+    SharedStore store(communicator);
     context->connectFullMesh(store, device);
     context_ = context;
     communicator.barrier();
-    if (communicator.rank() == 0 && std::system(join("rm -r ", folder.data()).c_str()) != 0) {
-      fail(ErrorCode::kSystem, "cannot remove ", folder.data());
-    }
   }
 
-  std::string name() const override { return "Gloo (tcp, loopback)"; }
+  std::string name() const override {
+    return join("Gloo (tcp, ", interface_ == kLoopback ? "loopback" : interface_, ")");
+  }
 
   bool serves(const Call& call) const override {
     switch (call.collective) {
@@ -112,6 +157,7 @@ class Gloo : public PeerLibrary {
   }
 
  private:
+  const std::string interface_;
   std::shared_ptr<::gloo::Context> context_;
 };
 

@@ -37,7 +37,8 @@ std::unique_ptr<PeerLibrary> make_plait_peer(Communicator& communicator);
 // The MPI library that launched this process (Open MPI, MPICH or a relative), opened at run time: nothing is linked.
 // Throws kInvalidArgument with what to install or how to launch where there is none.
 std::unique_ptr<PeerLibrary> make_mpi_peer(Communicator& communicator);
-// Gloo over its TCP transport on the loopback interface. Throws kInvalidArgument where this build has no Gloo.
+// Gloo over its TCP transport, on the interface that GLOO_SOCKET_IFNAME names; without it on the loopback interface.
+// Throws kInvalidArgument where this build has no Gloo, or where ranks are on several hosts and no interface is named.
 std::unique_ptr<PeerLibrary> make_gloo_peer(Communicator& communicator);
 
 }  // namespace plait

@@ -11,6 +11,7 @@
 #include "model/units.hpp"
 #include "plan/conditions.hpp"
 #include "plan/form.hpp"
+#include "plan/shape.hpp"
 
 namespace plait {
 namespace {
@@ -33,6 +34,20 @@ std::vector<MemoryBytes> memory_bytes(const Plan& plan, const PlanCounts& counts
   return bytes;
 }
 
+// To and from other nodes, of the rank with the most.
+int most_messages(const Plan& plan) {
+  int most = 0;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    int messages = 0;
+    for (const Queue& queue : plan.ranks[rank].queues) {
+      messages += static_cast<int>(std::count_if(queue.operations.begin(), queue.operations.end(),
+                                                 [&](const Operation& it) { return crosses_nodes(plan, rank, it); }));
+    }
+    most = std::max(most, messages);
+  }
+  return most;
+}
+
 Pairing checked(const Plan& plan, const Routes& routes) {
   const size_t placed = routes.placement().device_of_rank.size();
   if (placed != plan.ranks.size()) {
@@ -50,6 +65,7 @@ StepCosts step_costs(const Costs& costs, FlagPlace flags) {
                                                                         : Costs::Protocol{};
   StepCosts steps;
   steps.operation_seconds = costs.operation_seconds;
+  steps.message_seconds = costs.message_seconds;
   steps.local_signal_seconds = costs.local_signal_seconds * protocol.signal_share;
   for (size_t kind = 0; kind < steps.signal_seconds.size(); ++kind) {
     steps.signal_seconds[kind] = costs.signal_seconds[kind] * protocol.signal_share;
@@ -74,12 +90,14 @@ PlanModel::PlanModel(const Plan& plan, const PlanCounts& counts, Timeline timeli
       load_(link_load(plan, counts, timeline_, routes)),
       steps_(timeline_.steps()),
       moves_data_(plan.chunk_count() > 0),
-      memory_bytes_(memory_bytes(plan, counts)) {}
+      memory_bytes_(memory_bytes(plan, counts)),
+      messages_(most_messages(plan)) {}
 
 CostCurve PlanModel::curve(const Costs& costs, FlagPlace flags) const {
   const StepCosts steps = step_costs(costs, flags);
   CostCurve curve;
   curve.add({costs.launch_seconds, load_.busiest_seconds * steps.link_share});
+  curve.add({costs.launch_seconds + messages_ * costs.message_seconds, 0});
   for (const MemoryBytes& of_rank : memory_bytes_) {
     const double bytes = of_rank.all + (costs.combine_share - 1) * of_rank.combined;
     for (const Line& line : costs.memory_lines()) {

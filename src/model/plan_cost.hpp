@@ -54,6 +54,7 @@ class PlanModel {
   const int steps_;
   const bool moves_data_;
   const std::vector<MemoryBytes> memory_bytes_;  // of ranks, each amount once
+  const int messages_;                           // to and from other nodes, of the rank with the most
 };
 
 }  // namespace plait

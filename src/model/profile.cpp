@@ -44,6 +44,18 @@ bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
   });
 }
 
+bool is_assumed(const Device& device) { return device.source.starts_with("assumed"); }
+
+// Whether no NIC of several nodes is known: Linux shows RDMA devices alone, and others are assumed
+// (topology/merge.cpp).
+bool are_joined_by_tcp(const Topology& topology, const std::vector<int>& cpus) {
+  std::set<int> nodes;
+  for (const int cpu : cpus) nodes.insert(device_at(topology, cpu).node);
+  return nodes.size() > 1 && std::none_of(topology.devices.begin(), topology.devices.end(), [&](const Device& it) {
+           return it.kind == DeviceKind::kNic && nodes.count(it.node) > 0 && !is_assumed(it);
+         });
+}
+
 std::vector<int> distinct(std::vector<int> devices) {
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
@@ -62,6 +74,7 @@ bool fits(const Profile& profile, const Topology& topology, const std::vector<in
     return on_cpus &&
            std::all_of(devices.begin(), devices.end(), [&](int cpu) { return device_at(topology, cpu).node == node; });
   }
+  if (profile.fabric == Fabric::kTcp) return on_cpus && are_joined_by_tcp(topology, devices);
   if (on_cpus) return false;
   if (!profile.gpus.empty() && !is_one_of(device_at(topology, devices[0]).model, profile.gpus)) return false;
   if (devices.size() == 1 || share_a_switch(topology, devices)) return true;

@@ -26,6 +26,7 @@ namespace plait {
 struct Costs {
   double launch_seconds = 0;     // of a call: until its first operation begins, and from its last to its return
   double operation_seconds = 0;  // of each operation: reading it, addressing what it names
+  double message_seconds = 0;    // of a message to another node, what each of its ends does for it, besides
   // From a signal to the wait that it ends, by the narrowest kind of link between the two.
   std::array<double, kLinkKindCount> signal_seconds = {};
   double local_signal_seconds = 0;  // between queues of one rank, and ranks of one device
@@ -158,6 +159,7 @@ struct HostPathProfile {
 enum class Fabric : uint8_t {
   kAny,
   kCpu,       // ranks on CPUs of one host
+  kTcp,       // ranks on CPUs of several hosts, none of which has an RDMA device
   kNvSwitch,  // GPUs of one group that a switch joins, or two that NVLink joins, or ranks that share one
 };
 

@@ -15,7 +15,7 @@ constexpr double kMicro = 1e-6;
 
 constexpr const char* kFlagNames[kFlagCount] = {"few_sms", "wide_partials", "stays_mapped", "copies", "rooted"};
 constexpr const char* kMeasureNames[] = {"message", "stored", "crossing", "pieces"};
-constexpr const char* kFabricNames[] = {"any", "cpu", "nvswitch"};
+constexpr const char* kFabricNames[] = {"any", "cpu", "tcp", "nvswitch"};
 
 template <size_t count>
 int find_name(const JsonValue& value, std::string_view text, const char* const (&names)[count]) {
@@ -267,12 +267,13 @@ KernelCosts read_kernel_costs(const JsonValue& object) {
 }
 
 Costs read_costs(const JsonValue& object) {
-  object.allow_only({"launch_us", "operation_us", "signal_us", "local_signal_us", "link_efficiency", "half_bytes",
-                     "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "core_gbps", "LL", "LL128", "rings",
-                     "kernels"});
+  object.allow_only({"launch_us", "operation_us", "message_us", "signal_us", "local_signal_us", "link_efficiency",
+                     "half_bytes", "memory_gbps", "cache_gbps", "cache_bytes", "combine_share", "core_gbps", "LL",
+                     "LL128", "rings", "kernels"});
   Costs costs;
   costs.launch_seconds = number_or(object, "launch_us", 0) * kMicro;
   costs.operation_seconds = number_or(object, "operation_us", 0) * kMicro;
+  costs.message_seconds = number_or(object, "message_us", 0) * kMicro;
   costs.local_signal_seconds = number_or(object, "local_signal_us", 0) * kMicro;
   costs.memory_gbps = number_or(object, "memory_gbps", 0);
   costs.cache_gbps = number_or(object, "cache_gbps", 0);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "plan/conditions.hpp"
+#include "plan/shape.hpp"
 #include "plan/traffic.hpp"
 
 namespace plait {
@@ -58,6 +59,7 @@ class Timeline::Order {
   // False where the queue has to wait.
   bool add(const QueueState& queue, const Operation& operation, std::deque<size_t>& ready) {
     Step step;
+    step.crosses_nodes = crosses_nodes(plan_, queue.rank, operation);
     switch (operation.kind) {
       case OpKind::kSignal:
         tell(step, first_signal_, pairing_.signals, operation, ready);
@@ -145,7 +147,7 @@ Line Timeline::critical_path(const StepCosts& costs, double bytes) const {
     Line& now = queues[stretch.queue];
     for (; next < stretch.end; ++next) {
       const Step& step = steps_[next];
-      now.start += costs.operation_seconds;
+      now.start += costs.operation_seconds + (step.crosses_nodes ? costs.message_seconds : 0);
       if (step.kind == Kind::kTell) told[step.signal] = now;
       if (step.kind == Kind::kHear) now = later(now, told[step.signal] + Line{latency[step.link_kind], 0});
       now.per_byte += step.seconds * costs.link_share;

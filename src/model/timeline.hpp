@@ -16,6 +16,7 @@ namespace plait {
 // The costs of operations on the critical path. If all are 0, only bytes over links count.
 struct StepCosts {
   double operation_seconds = 0;
+  double message_seconds = 0;  // of each end of a message between nodes, besides
   std::array<double, kLinkKindCount> signal_seconds = {};
   double local_signal_seconds = 0;
   double link_share = 1;  // of the seconds that bytes take at the full speed of their links: more than 1 is slower
@@ -45,6 +46,7 @@ class Timeline {
     // For kHear: the narrowest kind of link between the signal's ends, or kLocal if they share a device.
     uint8_t link_kind = kLocal;
     bool between_ranks = false;
+    bool crosses_nodes = false;
   };
   static constexpr uint8_t kLocal = kLinkKindCount;
   // The steps of a queue before it waits for another.

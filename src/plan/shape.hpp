@@ -23,4 +23,10 @@ PlanShape shape_of(const Plan& plan);
 // See PlanShape.
 bool spans_nodes(const Plan& plan);
 
+// Whether an operation of the rank is an end of a message between nodes.
+inline bool crosses_nodes(const Plan& plan, int rank, const Operation& operation) {
+  const bool is_message = operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive;
+  return is_message && plan.node_of[operation.peer_rank] != plan.node_of[rank];
+}
+
 }  // namespace plait

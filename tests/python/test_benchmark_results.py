@@ -49,6 +49,8 @@ def made_up(times: dict[int, tuple[float, float | None]], **changes) -> dict:
         "config": config,
         "out_of_bounds": {"count": 0, "okay": True},
     }
+    if "network" in changes:
+        data["network"] = changes["network"]
     row = {"type": "float32", "redop": "sum"}
     for name, value in changes.items():
         for part in (data, config, row):
@@ -87,6 +89,17 @@ TIMES = {8: (2.0, 4.0), 4 * KIB: (4.0, 6.0)}
         (
             {"machine": {"cpu": "AMD EPYC", "usable_cores": 2}, "device": "cpu", "vs": ["mpi"]},
             "amd-epyc-2-cores/2030-01-02-0123456/all_reduce-2-ranks-vs-mpi.json",
+        ),
+        (
+            {
+                "machine": {"cpu": "AMD EPYC", "usable_cores": 2},
+                "device": "cpu",
+                "ranks": 4,
+                "vs": ["mpi", "gloo"],
+                "network": {"hosts": 2, "gbps": 10.0},
+                "env": {"PLAIT_MASTER_ADDR": "10.77.6.1"},
+            },
+            "amd-epyc-2-cores/2030-01-02-0123456/all_reduce-4-ranks-2-hosts-10-gbps-vs-mpi-gloo.json",
         ),
     ],
 )

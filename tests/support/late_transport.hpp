@@ -57,7 +57,7 @@ class LateNetwork {
     void connect(int rank, const std::string& address) override { own().reaches[std::stoul(address)] = rank >= 0; }
     bool is_connected(int rank) const override { return own().reaches[rank]; }
 
-    void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request) override {
+    void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds) override {
       const std::lock_guard lock(network_.mutex_);
       request.state = NetRequest::State::kPending;
       network_.ends_[rank].arriving.push_back({rank_, tag, data, bytes, &request});

@@ -7,6 +7,7 @@
 #include "model/link_load.hpp"
 #include "model/simulator/program_builder.hpp"
 #include "plan/conditions.hpp"
+#include "plan/shape.hpp"
 #include "plan/traffic.hpp"
 
 namespace plait {
@@ -64,11 +65,13 @@ class Compiler {
       case OpKind::kSignal:
         return tell(first_signal_, operation);
       case OpKind::kSend:
-        return tell(first_message_, operation);
+        tell(first_message_, operation);
+        return begin_as_message(id, operation);
       case OpKind::kWait:
         return hear(first_signal_, id.rank, operation);
       case OpKind::kReceive:
         hear(first_message_, id.rank, operation);
+        begin_as_message(id, operation);
         return work(id, operation, true);
       case OpKind::kReduce:
         return work(id, operation, false);
@@ -88,6 +91,10 @@ class Compiler {
     step.index = first[static_cast<size_t>(rank)] + static_cast<uint32_t>(operation.number);
     step.between_ranks = operation.peer_rank != rank;
     step.link_kind = builder_.link_kind_between(operation.peer_rank, rank);
+  }
+
+  void begin_as_message(const OperationId& id, const Operation& operation) {
+    if (crosses_nodes(plan_, id.rank, operation)) program_.steps.back().begin = SimulatedStep::Begin::kMessage;
   }
 
   void work(const OperationId& id, const Operation& operation, bool continues) {

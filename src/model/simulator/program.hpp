@@ -89,8 +89,9 @@ struct SimulatedStep {
     kCall,     // the next call of a stream, behind the one before
     kCallWithoutPdl,
     kStagger,  // of CTAs that begin one after the other
+    kMessage,  // an end of a message between nodes
   };
-  static constexpr int kBegins = 11;
+  static constexpr int kBegins = 12;
 
   Kind kind = Kind::kWork;
   // For a signal or message that is heard: the narrowest kind of link between its ends, or kLocal where they share a

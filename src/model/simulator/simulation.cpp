@@ -320,6 +320,7 @@ SimulatedMachine::SimulatedMachine(const SimulatorProgram& program, const Topolo
   begin_seconds.fill(steps.operation_seconds);
   begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kNothing)] = 0;
   begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kCall)] = launch_seconds;
+  begin_seconds[static_cast<size_t>(SimulatedStep::Begin::kMessage)] = steps.operation_seconds + steps.message_seconds;
   if (is_launch) set_kernel_costs(*costs.kernels, flags);
   for (const SimulatedResource& it : program.resources) {
     bytes_per_second.push_back(gbps_of(it, program, topology, steps, costs) * kBytesPerGb);

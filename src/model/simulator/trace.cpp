@@ -182,7 +182,7 @@ class TraceWriter {
         const SimulatedStep& it = program_.steps[step];
         const double seconds = run_.ends[step] - from;
         if (it.kind == SimulatedStep::Kind::kHear) {
-          is_waited_for_[it.index] = seconds > machine.steps.operation_seconds + kNanosecond;
+          is_waited_for_[it.index] = seconds > machine.begin_of(it) + kNanosecond;
         }
         from = run_.ends[step];
       }

@@ -398,7 +398,8 @@ void HostRank::with_other_nodes(Step step) {
 
 template <class Step, class Reason>
 void HostRank::wait_for(Step step, Reason reason) {
-  Backoff backoff(options_.wait_policy, options_.crowded || shares_core_);
+  // With a network each look at it is a call of the kernel, beside which a yield costs nothing.
+  Backoff backoff(options_.wait_policy, options_.crowded || shares_core_ || others_);
   WaitClock clock;
   const auto stop_waiting = [&] {
     if (clock.is_running()) status_.waiting.store(kNotWaiting, std::memory_order_relaxed);

@@ -21,6 +21,7 @@ static_assert(sizeof(OtherNodes::Word) <= Transport::kMostHintBytes);
 OtherNodes::OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
                        std::vector<int> node_of)
     : transport_(std::move(transport)),
+      long_messages_(*transport_),
       background_(*transport_),
       rank_(rank),
       addresses_(std::move(addresses)),
@@ -43,13 +44,25 @@ void OtherNodes::reach(int rank) {
 
 void OtherNodes::send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
   reach(to);
+  if (LongMessages::are_long(bytes)) return long_messages_.send(to, tag, data, bytes, request);
   transport_->send(to, tag, data, bytes, request);
 }
 
 // A rank that only receives is connected as well, or it would not notice that the sender is lost.
 void OtherNodes::receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request) {
   reach(from);
+  if (LongMessages::are_long(bytes)) return long_messages_.receive(tag, data, bytes, request);
   transport_->receive(tag, data, bytes, request);
+}
+
+void OtherNodes::cancel(NetRequest& request) {
+  long_messages_.cancel(request);
+  transport_->cancel(request);
+}
+
+void OtherNodes::progress() {
+  transport_->progress();
+  long_messages_.advance();
 }
 
 void OtherNodes::listen() { transport_->receive(kWordTag, &incoming_, sizeof incoming_, listening_); }

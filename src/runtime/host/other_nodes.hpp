@@ -14,6 +14,7 @@
 
 #include "runtime/call.hpp"
 #include "runtime/net/background_progress.hpp"
+#include "runtime/net/long_messages.hpp"
 #include "runtime/net/transport.hpp"
 
 namespace plait {
@@ -37,9 +38,10 @@ class OtherNodes {
   // used again.
   void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
   void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
-  void cancel(NetRequest& request) { transport_->cancel(request); }
+  void cancel(NetRequest& request);
 
-  bool progress() { return transport_->progress(); }
+  // Moves what can be moved.
+  void progress();
   void sleep(long nanoseconds) { transport_->sleep(nanoseconds); }
   // Why a rank is out of reach; empty while nothing says so.
   const std::string& loss(int rank) const { return transport_->loss(rank); }
@@ -73,6 +75,7 @@ class OtherNodes {
   void listen();
 
   const std::unique_ptr<Transport> transport_;
+  LongMessages long_messages_;
   BackgroundProgress background_;
   const int rank_;
   const std::vector<std::string> addresses_;

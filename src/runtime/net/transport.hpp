@@ -45,9 +45,15 @@ class Transport {
   virtual void connect(int rank, const std::string& address) = 0;
   virtual bool is_connected(int rank) const = 0;
 
-  // Starts to send `bytes` bytes to a rank. `data` stays as it is until the request is no longer pending, which may
-  // be before the receiver has anything.
-  virtual void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request) = 0;
+  // When a send is over.
+  enum class SendEnds : uint8_t {
+    kLeft,   // its memory is not in use; the receiver may have nothing yet
+    kTaken,  // a receive has taken it
+  };
+  // Starts to send `bytes` bytes to a rank. `data` stays as it is until the request is no longer pending. Now and then
+  // a send is over only when it is taken, so that not too much waits for a receiver that is late.
+  virtual void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request,
+                    SendEnds ends = SendEnds::kLeft) = 0;
   // Starts to receive the next message with that tag, of at most `bytes` bytes. Messages of one rank with one tag come
   // in the order in which they were sent.
   virtual void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) = 0;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/deadline.hpp"
+#include "runtime/net/tcp_settings.hpp"
 #include "runtime/net/ucx_library.hpp"
 #include "runtime/net/ucx_transports.hpp"
 
@@ -23,6 +24,10 @@ namespace {
 constexpr uint64_t kWholeTag = ~uint64_t{0};
 // How long the end of a connection may take.
 constexpr double kGoodbyeSeconds = 2;
+// A rank that has not come to its receives keeps messages of at most so many bytes of another rank, or one message.
+constexpr size_t kMostUnconfirmedBytes = size_t{4} << 20;
+// What UCX keeps with each message that nobody has taken yet, at least.
+constexpr size_t kBytesBesideMessage = 256;
 
 class UcxTransport final : public Transport {
  public:
@@ -32,7 +37,7 @@ class UcxTransport final : public Transport {
   const std::string& address() const override { return address_; }
   void connect(int rank, const std::string& address) override;
   bool is_connected(int rank) const override { return peers_.contains(rank); }
-  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request) override;
+  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends) override;
   void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) override;
   void cancel(NetRequest& request) override;
   bool progress() override { return ucx_.worker_progress(worker_) != 0; }
@@ -48,12 +53,14 @@ class UcxTransport final : public Transport {
     UcxTransport* transport = nullptr;
     ucp_ep_h endpoint = nullptr;
     NetRequest flushing;
-    bool is_asked = false;  // by `flushing`
+    bool is_asked = false;         // by `flushing`
+    size_t unconfirmed_bytes = 0;  // sent since it was last known to have taken all
     std::string loss;
   };
 
   void start();
   void modify(ucp_config_t* config, const char* name, const std::string& value) const;
+  void tune(ucp_config_t* config, const UcxSetting& setting) const;
   void read_address();
   bool is_flushed(Peer& peer);
   void answer_flushes();
@@ -95,6 +102,7 @@ void UcxTransport::start() {
   const char* const chosen = std::getenv("UCX_TLS");
   modify(config, "TLS", host_transports(chosen == nullptr ? "all" : chosen));
   modify(config, "WARN_INVALID_CONFIG", "n");  // of a UCX that knows no CUDA
+  for (const UcxSetting& it : settings_for_tcp()) tune(config, it);
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -115,6 +123,13 @@ void UcxTransport::modify(ucp_config_t* config, const char* name, const std::str
   if (ucx_.config_modify(config, name, value.c_str()) == UCS_OK) return;
   ucx_.config_release(config);
   fail(ErrorCode::kInternal, ucx_.name(), " does not take '", value, "' as its UCX_", name);
+}
+
+// UCX 1.13 has TCP's settings by their names within TCP, and warns of the others; later ones have the whole names
+// alone.
+void UcxTransport::tune(ucp_config_t* config, const UcxSetting& setting) const {
+  if (ucx_.config_modify(config, setting.name, setting.value) == UCS_OK) return;
+  ucx_.config_modify(config, join("TCP_", setting.name).c_str(), setting.value);
 }
 
 void UcxTransport::read_address() {
@@ -152,7 +167,7 @@ void UcxTransport::connect(int rank, const std::string& address) {
                    "; UCX_NET_DEVICES and UCX_TLS say which networks it may use");
 }
 
-void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
+void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends) {
   Peer& to = peer(rank);
   if (!to.loss.empty()) {
     request.state = NetRequest::State::kLost;
@@ -166,7 +181,12 @@ void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, 
   request.state = NetRequest::State::kPending;
   request.owner = this;
   if (std::ranges::find(unflushed_, &to) == unflushed_.end()) unflushed_.push_back(&to);
-  started(ucx_.tag_send_nbx(to.endpoint, data, bytes, tag, &params), request);
+  const bool is_hint = (tag & kHintBit) != 0;  // may stay there
+  if (!is_hint) to.unconfirmed_bytes += bytes + kBytesBesideMessage;
+  const bool confirms = ends == SendEnds::kTaken || (!is_hint && to.unconfirmed_bytes > kMostUnconfirmedBytes);
+  if (confirms) to.unconfirmed_bytes = 0;
+  const auto start = confirms ? ucx_.tag_send_sync_nbx : ucx_.tag_send_nbx;
+  started(start(to.endpoint, data, bytes, tag, &params), request);
 }
 
 void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) {

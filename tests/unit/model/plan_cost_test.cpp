@@ -56,6 +56,24 @@ TEST(PlanModel, AddsUpWhatWaitsForEachOther) {
   EXPECT_NEAR(megabyte, 1e-6 + 2 * 3e-6 + 1e6 * model.load().chain_seconds, 1e-9);
 }
 
+// A message costs each of its ends something, and more where an end has several. One within a node costs nothing.
+TEST(PlanModel, CountsMessagesBetweenNodes) {
+  Costs costs;
+  costs.message_seconds = 5e-6;
+  const auto seconds_of = [&](const char* algorithm, const char* name, int nodes, int ranks) {
+    const Topology topology = machine(name, nodes);
+    const Placement placement = place_ranks(topology, ranks);
+    Routes routes(topology, placement);
+    const AlgorithmArguments arguments = arguments_for(topology, placement, Collective::kAllReduce);
+    const AlgorithmSpec spec = parse_spec(algorithm, Collective::kAllReduce);
+    const Plan plan = find_algorithm(spec.name, Collective::kAllReduce).make(resolve(spec, arguments));
+    return PlanModel(plan, routes).curve(costs).seconds(0);
+  };
+  EXPECT_NEAR(seconds_of("recursive_doubling", "pcie-4", 1, 4), 0, 1e-12);
+  // Every rank has one GPU of a node, and sends and receives once in each of two steps.
+  EXPECT_GE(seconds_of("recursive_doubling", "pcie-4", 4, 16), 4 * 5e-6);
+}
+
 TEST(PlanModel, RefusesWhatIsPlacedElsewhere) {
   const Topology topology = machine("tsubame3");
   const Placement placement = place_ranks(topology, 4);

@@ -70,6 +70,27 @@ TEST(Profile, ReadsCachesAndCombining) {
   EXPECT_THROW(costs_of(R"("combine_share": 0.5)"), Error);
 }
 
+// Live hosts have NICs that were assumed where Linux shows none.
+TEST(Profile, OfTcpFitsHostsWithoutRdmaDevices) {
+  Topology hosts;
+  hosts.name = "live";
+  hosts.nodes = 2;
+  for (const int node : {0, 1}) {
+    Device cpu, nic;
+    cpu.kind = DeviceKind::kCpu;
+    nic.kind = DeviceKind::kNic;
+    cpu.node = nic.node = node;
+    nic.source = "assumed: some";
+    hosts.devices.push_back(cpu);
+    hosts.devices.push_back(nic);
+  }
+  EXPECT_EQ(profile_for(hosts, {0, 2}).name, "tcp");
+  EXPECT_GT(profile_for(hosts, {0, 2}).costs.message_seconds, 0);
+  EXPECT_EQ(profile_for(hosts, {0, 0}).name, "host");
+  hosts.devices[3].source = "Linux";
+  EXPECT_EQ(profile_for(hosts, {0, 2}).name, "default");
+}
+
 TEST(Profile, RefusesTimesThatNobodyCouldFind) {
   for (const char* wrong :
        {R"j({"flat(push)": [[64, 1]]})j", R"j({"flat( store )": [[64, 1]]})j", R"j({"chain": [[64, 1]]})j",

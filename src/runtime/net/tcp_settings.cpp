@@ -1,0 +1,34 @@
+#include "runtime/net/tcp_settings.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.hpp"
+
+namespace plait {
+namespace {
+
+bool is_empty(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::directory_iterator(folder, error) == std::filesystem::directory_iterator() || error;
+}
+
+bool is_set(const std::string& variable) { return std::getenv(variable.c_str()) != nullptr; }
+
+}  // namespace
+
+std::vector<UcxSetting> settings_for_tcp(const std::string& devices) {
+  if (!is_empty(devices)) return {};
+  std::vector<UcxSetting> settings;
+  for (const UcxSetting& it : {
+           UcxSetting{"RNDV_THRESH", "inf"},   // long messages go in parts that nobody asks for
+           UcxSetting{"TX_SEG_SIZE", "64K"},   // a segment of TCP, as the kernel cuts it
+           UcxSetting{"RX_SEG_SIZE", "256K"},  // a part of a long message, so that it is one call of the kernel
+       }) {
+    if (!is_set(join("UCX_", it.name)) && !is_set(join("UCX_TCP_", it.name))) settings.push_back(it);
+  }
+  return settings;
+}
+
+}  // namespace plait

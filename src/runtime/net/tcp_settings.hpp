@@ -1,0 +1,19 @@
+// What UCX is told where TCP is all that there is between hosts. Its own values are for networks that fetch data from
+// the memory of a peer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plait {
+
+struct UcxSetting {
+  const char* name;  // without UCX_, and without TCP_
+  const char* value;
+};
+
+// The settings of UCX to make, besides those that the environment makes. `devices` is the folder in which the kernel
+// lists RDMA devices; where it has any, there are none to make.
+std::vector<UcxSetting> settings_for_tcp(const std::string& devices = "/sys/class/infiniband");
+
+}  // namespace plait

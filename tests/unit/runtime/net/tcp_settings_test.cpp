@@ -1,0 +1,42 @@
+#include "runtime/net/tcp_settings.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+namespace plait {
+namespace {
+
+class TcpSettings : public ::testing::Test {
+ protected:
+  TcpSettings() {
+    std::string name = ::testing::TempDir() + "plait-devices-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~TcpSettings() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const UcxSetting& it : settings_for_tcp(folder_)) names.emplace_back(it.name);
+    return names;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(TcpSettings, AreMadeWhereTheKernelListsNoRdmaDevice) {
+  EXPECT_EQ(names(), (std::vector<std::string>{"RNDV_THRESH", "TX_SEG_SIZE", "RX_SEG_SIZE"}));
+  EXPECT_FALSE(settings_for_tcp(folder_ + "/that-is-not-there").empty());
+  std::filesystem::create_directory(folder_ + "/mlx5_0");
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(TcpSettings, LeaveThoseThatUsersMake) {
+  for (const char* variable : {"UCX_RNDV_THRESH", "UCX_TCP_TX_SEG_SIZE"}) setenv(variable, "8K", 1);
+  EXPECT_EQ(names(), std::vector<std::string>{"RX_SEG_SIZE"});
+  for (const char* variable : {"UCX_RNDV_THRESH", "UCX_TCP_TX_SEG_SIZE"}) unsetenv(variable);
+}
+
+}  // namespace
+}  // namespace plait
