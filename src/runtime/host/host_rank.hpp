@@ -22,6 +22,7 @@
 #include "runtime/host/plan_messages.hpp"
 #include "runtime/host/reduce.hpp"
 #include "runtime/host/segment.hpp"
+#include "runtime/host/store_trial.hpp"
 #include "runtime/host/watch.hpp"
 #include "runtime/reduce_device.hpp"
 #include "runtime/waiting.hpp"
@@ -135,6 +136,7 @@ class HostRank {
   int core_ = -1;                // where this rank ran when its last call began
   bool shares_core_ = false;     // with a peer, as far as this rank has noticed
   bool one_core_ = false;        // all ranks ran on one core when this call began, and it streams
+  StoreTrial stores_;            // to scratch of large rooms
   std::vector<int> next_;        // the next operation of every queue
 };
 

@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-// Pieces of at least this size go past the caches into the inbox, as into a FIFO (p2p.cpp).
+// Pieces of at least this size may go past the caches into the inbox, as into a FIFO (p2p.cpp).
 constexpr size_t kStreamingSlotBytes = 8 << 10;
 
 // A flag of an inbox. The stamp tells that it is of this epoch: the memory has what was left in it before. It is
@@ -107,9 +107,16 @@ bool PlanMessages::put(Transfer& transfer) {
   while (transfer.slots < slots && transfer.slots < head + InboxShape::kSlots) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
     std::byte* const slot = slot_of(operation, transfer, tail.payload);
-    const bool streams = bytes >= kStreamingSlotBytes && !shares_core(receiver);
-    copy_block(slot, data_of(operation) + transfer.moved, bytes, streams);
-    if (streams) finish_streaming();
+    const std::byte* const data = data_of(operation) + transfer.moved;
+    if (bytes >= kStreamingSlotBytes && !shares_core(receiver)) {
+      stores_.begin_turn();
+      stores_.time(bytes, [&] {
+        copy_block(slot, data, bytes, stores_.streams());
+        if (stores_.streams()) finish_streaming();
+      });
+    } else {
+      copy_block(slot, data, bytes, false);
+    }
     if (transfer.slots == 0) tail.message_bytes.store(operation.bytes, std::memory_order_relaxed);
     publish(tail, stamp_, ++transfer.slots);
     transfer.moved += bytes;

@@ -15,6 +15,7 @@
 #include "runtime/call.hpp"
 #include "runtime/host/other_nodes.hpp"
 #include "runtime/host/segment.hpp"
+#include "runtime/host/store_trial.hpp"
 #include "runtime/host/watch.hpp"
 
 namespace plait {
@@ -80,6 +81,7 @@ class PlanMessages {
   Turn turn_;
   std::byte* const* bases_ = nullptr;
   bool has_moved_ = false;
+  StoreTrial stores_;                // to inboxes
   std::vector<Transfer> transfers_;  // by request
   std::vector<int> sending_;         // requests that go through inboxes and are not all there
 };

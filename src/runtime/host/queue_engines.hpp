@@ -21,11 +21,12 @@ class HostRank::QueueEngine {
         bases_(rank.bases_[turn.room].data()),
         signals_(rank.signals_[turn.room].data()),
         own_signals_(rank.signals_[turn.room][rank.rank_]),
-        streaming_scratch_(rank.one_core_ ? 0 : ~0u),
+        stores_(slice.streams_scratch && !rank.one_core_ ? &rank.stores_ : nullptr),
         stamp_(stamp_of(rank.calls_, turn.epoch)),
         rank_(rank) {
     rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
     pointers_ = rank.pointers_.data();
+    if (stores_ != nullptr) stores_->begin_turn();
     if (slice.requests > 0) {
       rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, turn, bases_);
     }
@@ -43,11 +44,13 @@ class HostRank::QueueEngine {
     arguments.elements = operation.elements;
     arguments.divisor = operation.divisor;
     arguments.result_is_wide = operation.result_is_wide;
-    arguments.streaming_destinations = operation.streaming_outputs | (operation.streaming_scratch & streaming_scratch_);
+    arguments.streaming_destinations = operation.streaming_outputs;
     if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
     // In place, a rank's own chunk may already be where it belongs.
     if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
-    reduce_(arguments);
+    if (stores_ == nullptr || operation.streaming_scratch == 0) return reduce_(arguments);
+    if (stores_->streams()) arguments.streaming_destinations |= operation.streaming_scratch;
+    stores_->time(operation.elements, [&] { reduce_(arguments); });
   }
 
   void signal(const BoundOperation& operation) {
@@ -79,7 +82,7 @@ class HostRank::QueueEngine {
   std::byte* const* signals_;
   std::byte* own_signals_;
   void** pointers_ = nullptr;
-  const uint32_t streaming_scratch_;  // a mask
+  StoreTrial* const stores_;  // to scratch that may go past the caches; null: none may
   // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
   // that differed but in which no rank waited.
   const uint64_t stamp_;
