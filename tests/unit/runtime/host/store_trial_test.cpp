@@ -44,9 +44,10 @@ TEST(StoreTrial, FollowsAMachineThatChanges) {
   const Machine apart{14, 1}, near{1, 2};
   for (int i = 0; i < 3; ++i) {
     for (const Machine& machine : {apart, near}) {
-      machine.run(trial, kBoth);
-      const int streamed = machine.run(trial, StoreTrial::kTurnsBetweenTrials);
-      EXPECT_EQ(streamed, machine.ordinary > 1 ? static_cast<int>(StoreTrial::kTurnsBetweenTrials) : 0);
+      EXPECT_EQ(machine.run(trial, kBoth), kStreamedInTrial);
+      const bool streams = machine.ordinary > 1;
+      const uint64_t turns = streams ? StoreTrial::kTurnsAfterFarFaster : StoreTrial::kTurnsBetweenTrials;
+      EXPECT_EQ(machine.run(trial, turns), streams ? static_cast<int>(turns) : 0);
     }
   }
 }
