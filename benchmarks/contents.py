@@ -183,8 +183,13 @@ FEW_SMS = [
 FEW_SMS_SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 
 TABLES: dict[str, Table] = {
-    "summary": Summary({"2 H100": H100, "4 H100": H100_4, "2 H200": H200, "4 H200": H200_4}, COLLECTIVES[:6]),
-    "CPU": Grid(CPU_ROWS, [4, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
+    "summary": Summary(
+        {"2 H100": (H100, ""), "4 H100": (H100_4, ""), "2 H200": (H200, ""), "4 H200": (H200_4, "")}, COLLECTIVES[:6]
+    ),
+    "CPU, summary": Summary(
+        {f"{ranks} ranks": (EPYC, f"-{ranks}-ranks-vs-mpi") for ranks in (2, 4)}, COLLECTIVES, coarse_ratio
+    ),
+    "CPU, Gloo": Grid(CPU_ROWS[2:], [4, 16 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
     "CPU, 2 ranks": beside_open_mpi(2, OUT),
     "CPU, 4 ranks": beside_open_mpi(4, OUT),
