@@ -45,6 +45,20 @@ CPU_ROWS = [
 ]
 CPU_SIZES = [4, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 COARSE_MEAN = mean("mean of all", write=coarse_ratio)
+CPU_FEW_SIZES = [64, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB]
+
+
+def beside_open_mpi(ranks: int, place: str) -> Grid:
+    """All collectives on CPUs."""
+    rows = [Row(it, EPYC, f"{it}-{ranks}-ranks-vs-mpi", place, coarse_ratio_to_peer) for it in COLLECTIVES]
+    return Grid(rows, CPU_FEW_SIZES, (COARSE_MEAN,))
+
+
+CPU_MESSAGES = [
+    Row(f"{ranks} ranks{words}", EPYC, f"send_receive-{ranks}-ranks-vs-mpi", place, coarse_ratio_to_peer)
+    for ranks in (2, 4)
+    for place, words in ((OUT, ""), (IN, ", in place"))
+]
 
 NETWORKS = {"unshaped": "unshaped", "10 Gbit/s": "10-gbps", "1 Gbit/s": "1-gbps"}
 HOSTS_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
@@ -189,11 +203,21 @@ FEW_SMS = [
 FEW_SMS_SIZES = [4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 
 TABLES: dict[str, Table] = {
-    "summary": Summary({"2 H100": H100, "4 H100": H100_4, "2 H200": H200, "4 H200": H200_4}, COLLECTIVES[:6]),
-    "CPU": Grid(CPU_ROWS, [4, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
+    "summary": Summary(
+        {"2 H100": (H100, ""), "4 H100": (H100_4, ""), "2 H200": (H200, ""), "4 H200": (H200_4, "")}, COLLECTIVES[:6]
+    ),
+    "CPU, summary": Summary(
+        {f"{ranks} ranks": (EPYC, f"-{ranks}-ranks-vs-mpi") for ranks in (2, 4)}, COLLECTIVES, coarse_ratio
+    ),
+    "CPU, Gloo": Grid(CPU_ROWS[2:], [4, 16 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
     "hosts, all_reduce": over_hosts("all_reduce"),
     "hosts, broadcast": over_hosts("broadcast"),
+    "CPU, 2 ranks": beside_open_mpi(2, OUT),
+    "CPU, 4 ranks": beside_open_mpi(4, OUT),
+    "CPU, 2 ranks in place": beside_open_mpi(2, IN),
+    "CPU, 4 ranks in place": beside_open_mpi(4, IN),
+    "CPU, messages": Grid(CPU_MESSAGES, CPU_SIZES, (COARSE_MEAN,)),
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
     "2 H100, all_reduce of more sizes": beside_nccl(H100, "all_reduce", TIMED_SIZES),

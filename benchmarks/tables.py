@@ -209,19 +209,18 @@ class Machine:
 class Summary:
     """The mean ratio of each collective, a row a machine."""
 
-    machines: dict[str, str]  # label -> machine
+    machines: dict[str, tuple[str, str]]  # label -> machine, and what follows the collective in the names of results
     collectives: tuple[str, ...]
+    write: Callable[[float | None], str] = ratio
 
     def lines(self, shelf: Shelf) -> list[str]:
         rows = [
-            [label, *map(partial(self._cell, shelf, machine), self.collectives)]
-            for label, machine in self.machines.items()
+            [label, *map(partial(self._cell, shelf, *kind), self.collectives)] for label, kind in self.machines.items()
         ]
         return markdown(["", *self.collectives], rows)
 
-    @staticmethod
-    def _cell(shelf: Shelf, machine: str, collective: str) -> str:
-        return ratio(mean_ratio(shelf.series(machine, collective)))
+    def _cell(self, shelf: Shelf, machine: str, variant: str, collective: str) -> str:
+        return self.write(mean_ratio(shelf.series(machine, collective + variant)))
 
 
 # Results of other programs.

@@ -59,6 +59,7 @@ const BoundPlan& Communicator::Impl::driven_bound_for(const Call& call) {
     BindLimits driven = limits;
     driven.host_apart = true;
     driven.signal_payload = 0;
+    driven.small_scratch_bytes = 0;  // the GPU has mapped scratch of large rooms
     return bind(performed(*tuner.plan(choice_for(tuner, call).plan)), call, rank, driven);
   });
 }
@@ -81,9 +82,8 @@ void Communicator::Impl::log_host_call(const Call& call, const void* input, cons
 }
 
 void Communicator::Impl::log_device_call(const Call& call, const void* input, const void* output) {
-  const bool is_empty = call.count == 0 && call.collective != Collective::kBarrier;
   device_log.write(call, has_both_in_place(call, rank, input, output), [&] {
-    return is_empty ? "nothing is launched" : gpu_call_text(device->tuner(), call, device->launch_for(call));
+    return is_empty(call) ? "nothing is launched" : gpu_call_text(device->tuner(), call, device->launch_for(call));
   });
 }
 

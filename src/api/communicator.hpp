@@ -34,8 +34,9 @@ inline constexpr int kNoDevice = -1;
 // Collectives over ranks of one host or of several. All ranks make the same calls in the same order, each rank from one
 // thread at a time. Counts are elements. Buffers may have any alignment (on GPUs, that of their elements). Input and
 // output are either apart or exactly in place. In place they are equal, but input = output + rank * count for
-// all_gather and gather, and output = input + rank * count for reduce_scatter and scatter. A count of 0 takes part like
-// any other. Results are equal bit for bit on all ranks and from run to run.
+// all_gather and gather, and output = input + rank * count for reduce_scatter and scatter. A call with a count of 0 is
+// made by all ranks like any other, but moves nothing and waits for nobody. Results are equal bit for bit on all ranks
+// and from run to run.
 //
 // Errors: kInvalidArgument before anything happened; kMismatch, kPeerFailed and kTimeout end the communicator for all
 // ranks, and every later call throws the same again.

@@ -80,7 +80,7 @@ class CudaDeviceBackend final : public DeviceBackend {
 
   bool start(const Call& call, const void* input, void* output, void* stream, const Scalar* scalar) override {
     throw_if_failed();
-    if (call.count == 0 && call.collective != Collective::kBarrier) {
+    if (is_empty(call)) {
       cuda_.announce_empty(call, stream);
       return true;
     }

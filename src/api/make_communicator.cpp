@@ -40,6 +40,8 @@ BindLimits limits_for(const SegmentShape& shape, const Hosts& hosts) {
   limits.signal_payload = Segment::kSignalPayload;
   limits.scratch_bytes = shape.scratch_bytes;
   limits.signals = shape.signals;
+  limits.small_scratch_bytes = small_scratch_bytes(shape.scratch_bytes);
+  limits.small_signals = small_signals(shape.signals);
   limits.streaming_scratch_bytes = kStreamingScratchBytes;
   limits.streaming_output_bytes = kStreamingOutputBytes;
   return limits;

@@ -62,36 +62,38 @@ bool has_messages_alone(const Plan& plan) {
   });
 }
 
-bool rank_publishes_once(const Plan& plan, int rank) {
+bool rank_publishes_at_most_once(const Plan& plan, int rank) {
   const RankPlan& own = plan.ranks[rank];
-  if (own.queues.size() != 1 || own.scratch_slots != 1 || own.host_slots != 0 || own.messages != 0) return false;
+  if (own.queues.size() != 1 || own.scratch_slots > 1 || own.host_slots != 0 || own.messages != 0) return false;
   std::vector<bool> heard(plan.ranks.size(), false), told(plan.ranks.size(), false);
-  bool published = false, signalled = false;
+  bool published = false;
   for (const Operation& operation : own.queues[0].operations) {
     if (operation.kind == OpKind::kWait) heard[operation.peer_rank] = true;
     if (operation.kind == OpKind::kSignal) {
       if (!published || told[operation.peer_rank]) return false;
-      told[operation.peer_rank] = signalled = true;
+      told[operation.peer_rank] = true;
     }
     if (operation.kind != OpKind::kReduce) continue;
     if (operation.chunks != 1) return false;
     for (const Place& place : operation.destinations) {
       if (place.buffer != Buffer::kScratch) continue;
-      if (place.rank != rank || published || signalled) return false;
+      if (place.rank != rank || published) return false;
       published = true;
     }
     for (const Place& place : operation.sources) {
       if (place.buffer == Buffer::kScratch && place.rank != rank && !heard[place.rank]) return false;
     }
   }
-  return published;
+  return published || own.scratch_slots == 0;
 }
 
 bool publishes_once(const Plan& plan) {
+  bool some = false;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    if (!rank_publishes_once(plan, rank)) return false;
+    if (!rank_publishes_at_most_once(plan, rank)) return false;
+    some |= plan.ranks[rank].scratch_slots > 0;
   }
-  return true;
+  return some;
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ struct PlanShape {
   // No rank has scratch or host slots, and each message is in one block: on one host, scratch can be inboxes for them.
   bool has_messages_alone = false;
   bool spans_nodes = false;  // ranks are on different nodes, or send each other messages
-  // Every rank publishes one chunk in its own scratch, once, before it signals any rank, and reads a rank's scratch
-  // only after that rank has signalled it. Then the chunk can travel in the cache line of the signal: whoever sees one
-  // sees the other.
+  // Every rank that signals publishes one chunk in its own scratch, once, before it does so, and every rank reads a
+  // rank's scratch only after that rank has signalled it. Then the chunk can travel in the cache line of the signal:
+  // whoever sees one sees the other.
   bool publishes_once = false;
 };
 

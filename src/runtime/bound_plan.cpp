@@ -53,6 +53,7 @@ class Binder {
   void check_signals_and_messages() const;
   void enter_inbox(BoundOperation& message, BoundSlice& slice) const;
   bool is_streamed(const Place& place, size_t elements) const;
+  bool is_small(const SliceLayout& layout) const;
   bool are_together(int peer) const { return !limits_.messages || plan_.node_of[peer] == plan_.node_of[rank_]; }
   size_t largest_slice() const;
   size_t even_slice() const;
@@ -235,6 +236,7 @@ BoundPlan Binder::bind_slices(size_t elements) {
 BoundSlice Binder::bind_slice(const SliceLayout& layout) {
   BoundSlice slice;
   slice.layout = layout;
+  slice.is_small = is_small(layout);
   const size_t chunk_bytes = std::min(layout.chunk_elements, layout.block_elements) * slot_element_bytes_;
   data_in_signals_ =
       chunk_bytes > 0 && chunk_bytes <= limits_.signal_payload && verified_.report().shape.publishes_once;
@@ -405,6 +407,15 @@ bool Binder::is_streamed(const Place& place, size_t elements) const {
            message_bytes(call_, plan_.rank_count()) >= limits_.streaming_output_bytes;
   }
   return elements * element_bytes_ >= limits_.streaming_scratch_bytes;
+}
+
+// All ranks find the same. Where blocks have sizes of their own, a rank may not know those of others.
+bool Binder::is_small(const SliceLayout& layout) const {
+  if (limits_.small_scratch_bytes == 0 || blocks_ != nullptr || sent_) return false;
+  const auto has_few = [&](const RankPlan& it) { return it.signals <= limits_.small_signals; };
+  const size_t slots = layout.block_elements > 0 ? static_cast<size_t>(slots_) : 0;
+  return slots * layout.chunk_elements * slot_element_bytes_ <= limits_.small_scratch_bytes &&
+         std::ranges::all_of(plan_.ranks, has_few);
 }
 
 BoundPlace Binder::bind_place(const Place& place, int chunk, int chunks_before, const SliceLayout& layout) const {

@@ -34,7 +34,7 @@ struct BoundOperation {
   bool has_wide_source = false;
   int divisor = 0;
   uint32_t streaming_outputs = 0;  // bit d: destination d, in the user's output, is written past the caches
-  uint32_t streaming_scratch = 0;  // the same, in scratch, unless all ranks run on one core
+  uint32_t streaming_scratch = 0;  // the same, in scratch, if that is faster here (runtime/host/store_trial.hpp)
   int destination_count = 0;
   int source_count = 0;
   size_t first_place = 0;  // destinations, then sources, in BoundSlice::places
@@ -60,6 +60,7 @@ struct BoundSlice {
   std::vector<uint8_t> source_is_wide;
   int most_places = 0;           // the most of any operation
   bool streams_scratch = false;  // true if some operation streams to scratch
+  bool is_small = false;         // for all ranks: it fits BindLimits::small_scratch_bytes and small_signals
   int requests = 0;              // sends and receives
   SliceLayout layout;
 };
@@ -86,11 +87,13 @@ struct BoundPlan {
 };
 
 struct BindLimits {
-  size_t signal_stride = 64;             // bytes from one flag to the next
-  size_t scratch_bytes = 0;              // per rank (or channel) and epoch parity
-  int signals = 0;                       // per rank and epoch parity
+  size_t signal_stride = 64;       // bytes from one flag to the next
+  size_t scratch_bytes = 0;        // per rank (or channel), of one epoch
+  int signals = 0;                 // per rank, of one epoch
+  size_t small_scratch_bytes = 0;  // the same of epochs that have little of both; 0: no epoch is told apart
+  int small_signals = 0;
   bool messages = false;                 // there is a network to other nodes; else all ranks are on one host
-  size_t streaming_scratch_bytes = 512;  // pieces from this size on are written to scratch past the caches
+  size_t streaming_scratch_bytes = 512;  // pieces from this size on may be written to scratch past the caches
   size_t streaming_output_bytes = 0;  // messages from this size on are written to the output past the caches; 0: never
   // Bytes behind each flag that may carry data. A rank that publishes once and no more than that sends its data with
   // its signals. Flag and data then cross between cores in one cache line, which halves the latency of a small message.

@@ -73,6 +73,12 @@ inline bool has_output(const Call& call, int rank) {
 size_t input_elements(const Call& call, int ranks, int rank);
 size_t output_elements(const Call& call, int ranks, int rank);
 
+// Whether the call, which every rank makes like any other, moves nothing and waits for nobody. By counts, only one rank
+// may know that it has nothing.
+inline bool is_empty(const Call& call) {
+  return call.count == 0 && !call.by_counts && call.collective != Collective::kBarrier;
+}
+
 // Bytes of the whole message, nccl-tests' "size". A message that is larger than size_t can tell has SIZE_MAX.
 inline size_t message_bytes(const Call& call, int ranks) {
   const bool has_equal_blocks = has_rank_blocks(call.collective) && !call.by_counts;

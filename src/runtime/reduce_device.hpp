@@ -16,8 +16,8 @@ class ReduceDevice {
  public:
   virtual ~ReduceDevice() = default;
 
-  // The scratch of `rank` in epochs of this parity, as this GPU addresses it; null: the rank is on another host.
-  virtual std::byte* scratch(int rank, uint32_t parity) const = 0;
+  // The scratch of `rank` in large room 0 or 1, as this GPU addresses it; null: the rank is on another host.
+  virtual std::byte* scratch(int rank, uint32_t room) const = 0;
   // Lets the GPU reach so many bytes of host memory that all ranks of this host share. Call it once.
   virtual void map_host(std::shared_ptr<std::byte> memory, size_t bytes) = 0;
   // The GPU's address of a byte of that memory.

@@ -47,12 +47,12 @@ TEST(SharedMemory, ASmallFileSystemIsAnErrorOnAllRanks) {
       const Outcomes outcomes = outcomes_with_room(kib);
       for (const Outcome& outcome : outcomes) {
         const std::string problem = objection(outcome, ErrorCode::kResources,
-                                              {"rank 0: cannot get 2 MiB of shared memory for 3 ranks", "No space left",
-                                               "--shm-size=3m", "unset PLAIT_SHM_DIR", "PLAIT_SCRATCH_KIB (now 64)"});
+                                              {"rank 0: cannot get 3 MiB of shared memory for 3 ranks", "No space left",
+                                               "--shm-size=4m", "unset PLAIT_SHM_DIR", "PLAIT_SCRATCH_KIB (now 64)"});
         require(problem.empty(), kib, " KiB: ", problem);
       }
     }
-    for (const Outcome& outcome : outcomes_with_room(2048)) require(outcome.well(), describe(outcome));
+    for (const Outcome& outcome : outcomes_with_room(3072)) require(outcome.well(), describe(outcome));
   }));
 }
 
@@ -72,7 +72,7 @@ TEST(SharedMemory, ALimitOnFileSizes) {
                                   if (rank == 0) set_limit(RLIMIT_FSIZE, 100 * 1024);
                                   make_and_use(id, rank, kRanks, in_directory(directory));
                                 }),
-                  -1, ErrorCode::kResources, {"rank 0: cannot get 2 MiB", "100 KiB only", "ulimit -f"});
+                  -1, ErrorCode::kResources, {"rank 0: cannot get 3 MiB", "100 KiB only", "ulimit -f"});
   }
 }
 
@@ -88,7 +88,7 @@ TEST(SharedMemory, ALimitOnTheAddressSpaceOfAnyRank) {
                                   make_and_use(id, rank, kRanks, settings);
                                 }),
                   -1, ErrorCode::kResources,
-                  {join("rank ", poor, ": cannot map 770 MiB"), "ulimit -v", "PLAIT_SCRATCH_KIB (now 262144)"});
+                  {join("rank ", poor, ": cannot map 771 MiB"), "ulimit -v", "PLAIT_SCRATCH_KIB (now 262144)"});
   }
 }
 

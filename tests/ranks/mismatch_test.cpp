@@ -1,6 +1,7 @@
 // Ranks that make different calls: every rank is told who called what. Calls that cannot be made harm no rank.
 #include <gtest/gtest.h>
 
+#include "runtime/host/rank_status.hpp"
 #include "support/expect_outcomes.hpp"
 #include "support/failing_ranks.hpp"
 #include "support/rank_threads.hpp"
@@ -136,7 +137,7 @@ TEST(Mismatch, ALoopOfCallsThatNobodyWaitsForIsNoticedInIt) {
       SCOPED_TRACE(join(name(collective), " of ", ranks));
       const auto body = [&](Communicator& communicator) {
         call_until_error(communicator, [&](int i) {
-          require(i < 10, "nobody noticed");
+          require(i < kCallHistory, "nobody noticed");
           call(communicator, unawaited(collective, communicator.rank(), ranks));
         });
       };

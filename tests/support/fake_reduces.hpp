@@ -39,10 +39,10 @@ class FakeReduces final : public ReduceDevice {
     ::munmap(memory_, bytes_);
   }
 
-  std::byte* scratch(int rank, uint32_t parity) const override {
+  std::byte* scratch(int rank, uint32_t room) const override {
     const auto found = std::ranges::find(ranks_, rank);
     if (found == ranks_.end()) return nullptr;
-    return memory_ + (2 * static_cast<size_t>(found - ranks_.begin()) + parity) * scratch_bytes_;
+    return memory_ + (2 * static_cast<size_t>(found - ranks_.begin()) + room) * scratch_bytes_;
   }
   void map_host(std::shared_ptr<std::byte> memory, size_t) override { host_ = std::move(memory); }
   std::byte* of_host(const std::byte* address) const override { return const_cast<std::byte*>(address); }

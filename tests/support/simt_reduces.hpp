@@ -36,7 +36,7 @@ class SimtReduces final : public ReduceDevice {
     }
   }
 
-  // Makes scratch for so many ranks, as many bytes for each and parity. `of` gives that of another rank.
+  // Makes scratch for so many ranks, as many bytes for each and large room. `of` gives that of another rank.
   void make_scratch(size_t bytes) {
     for (auto& half : scratch_) {
       half.resize(bytes);
@@ -45,8 +45,8 @@ class SimtReduces final : public ReduceDevice {
   }
   void meet(std::vector<SimtReduces*> all) { all_ = std::move(all); }
 
-  std::byte* scratch(int rank, uint32_t parity) const override {
-    return all_[static_cast<size_t>(rank)]->scratch_[parity].data();
+  std::byte* scratch(int rank, uint32_t room) const override {
+    return all_[static_cast<size_t>(rank)]->scratch_[room].data();
   }
   void map_host(std::shared_ptr<std::byte>, size_t) override {}
   std::byte* of_host(const std::byte* address) const override { return const_cast<std::byte*>(address); }

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/host/copy.hpp"
+#include "runtime/host/store_trial.hpp"
 
 namespace plait {
 
@@ -65,19 +66,29 @@ class FifoSender {
   }
 
   // Call it only if has_room(). Fills a slot with the next bytes of a message, of which `sent` bytes are in the FIFO
-  // already, past the caches if `streaming`. Returns their number.
-  size_t put(const std::byte* message, size_t message_bytes, size_t sent, bool streaming) {
+  // already, past the caches if it `may_stream` and that is faster here. Returns their number.
+  size_t put(const std::byte* message, size_t message_bytes, size_t sent, bool may_stream) {
     const size_t bytes = std::min(message_bytes - sent, fifo_.data_bytes);
     SlotHeader& header = fifo_.header(tail_);
     header.message_bytes = message_bytes;
-    copy_block(fifo_.data(tail_), message + sent, bytes, streaming);
-    if (streaming) finish_streaming();
+    if (may_stream && bytes >= kLeastStreamingBytes) {
+      trial_.begin_turn();
+      trial_.time(bytes, [&] {
+        copy_block(fifo_.data(tail_), message + sent, bytes, trial_.streams());
+        if (trial_.streams()) finish_streaming();
+      });
+    } else {
+      copy_block(fifo_.data(tail_), message + sent, bytes, false);
+    }
     header.number.store(++tail_, std::memory_order_release);
     return bytes;
   }
 
  private:
+  static constexpr size_t kLeastStreamingBytes = 4 << 10;
+
   Fifo fifo_;
+  StoreTrial trial_;
   uint64_t tail_ = 0;
   uint64_t known_head_ = 0;  // the head as last read
 };

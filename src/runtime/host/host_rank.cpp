@@ -167,13 +167,13 @@ HostRank::HostRank(std::shared_ptr<Segment> segment, int rank, Peers peers, Opti
       others_(std::move(others)),
       messages_(*segment_, rank, watch_, others_.get()),
       p2p_(*segment_, rank, watch_, others_.get()) {
-  for (uint32_t parity = 0; parity < 2; ++parity) {
-    bases_[parity].assign(first_host_base(ranks_) + ranks_, nullptr);
-    bases_[parity][kFirstScratchBase + ranks_] = segment_->signals(rank_, parity);
+  for (uint32_t room = 0; room < kRooms; ++room) {
+    bases_[room].assign(first_host_base(ranks_) + ranks_, nullptr);
+    bases_[room][kFirstScratchBase + ranks_] = segment_->signals(rank_, room);
     for (int r = 0; r < ranks_; ++r) {
-      bases_[parity][kFirstScratchBase + r] = segment_->scratch(r, parity);
-      bases_[parity][first_host_base(ranks_) + r] = segment_->scratch(r, parity);
-      signals_[parity].push_back(segment_->signals(r, parity));
+      bases_[room][kFirstScratchBase + r] = segment_->scratch(r, room);
+      bases_[room][first_host_base(ranks_) + r] = segment_->scratch(r, room);
+      signals_[room].push_back(segment_->signals(r, room));
     }
   }
   status_.pid.store(getpid(), std::memory_order_relaxed);
@@ -214,6 +214,7 @@ void HostRank::run_slices(const BoundPlan& bound, const Call& call, const void* 
   check_usable();
   ++call_number_;
   calls_ = publish(status_.calls, call_number_, call);
+  if (is_empty(call)) return status_.completed_call.store(call_number_, std::memory_order_release);
   look_at_cores(bound.streams_scratch());
   const auto* in = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
@@ -246,28 +247,28 @@ void HostRank::run(const BoundPlan& bound, const Call& call, const void* input, 
 
 void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                          std::byte* output) {
-  const uint64_t epoch = begin_epoch(call);
-  auto& bases = bases_[epoch & 1];
+  const PlanMessages::Turn turn = begin_epoch(slice, call);
+  auto& bases = bases_[turn.room];
   bases[kInputBase] = const_cast<std::byte*>(input);
   bases[kOutputBase] = output;
-  QueueEngine engine(*this, slice, call, epoch);
+  QueueEngine engine(*this, slice, call, turn);
   perform(bound, slice, call, engine);
-  end_epoch(bound, epoch);
+  end_epoch(bound, turn.epoch);
 }
 
 void HostRank::drive_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                            std::byte* output, ReduceDevice& device) {
-  const uint64_t epoch = begin_epoch(call);
-  DrivenEngine engine(*this, slice, call, epoch, input, output, device);
+  const PlanMessages::Turn turn = begin_epoch(slice, call);
+  DrivenEngine engine(*this, slice, call, turn, input, output, device);
   perform(bound, slice, call, engine);
-  end_epoch(bound, epoch);
+  end_epoch(bound, turn.epoch);
 }
 
-// This epoch's half of scratch and signals was last used in epoch - 2.
-uint64_t HostRank::begin_epoch(const Call& call) {
+PlanMessages::Turn HostRank::begin_epoch(const BoundSlice& slice, const Call& call) {
   const uint64_t epoch = ++epoch_;
-  if (epoch > 2 && everyone_completed_ < epoch - 2) await_completion(epoch - 2, call);
-  return epoch;
+  const EpochRooms::Turn turn = rooms_.take(slice.is_small, epoch);
+  if (everyone_completed_ < turn.last_epoch) await_completion(turn.last_epoch, call);
+  return {epoch, turn.room};
 }
 
 template <class Engine>
@@ -339,18 +340,21 @@ int HostRank::peers_on_this_core() const {
 
 void HostRank::await_completion(uint64_t epoch, const Call& call) {
   int peer = 0;
+  uint64_t everyone = epoch_ - 1;  // this rank has completed that, and others often more than is asked for
   wait_for(
       [&] {
         for (; peer < ranks_; ++peer) {
           if (is_elsewhere(peer)) continue;  // it has no hand in this memory
           const uint64_t stamp = segment_->status(peer).completed.load(std::memory_order_acquire);
-          if (epochs_after(stamp, epoch) < 0) return Progress::kNone;
+          const int64_t more = epochs_after(stamp, epoch);
+          if (more < 0) return Progress::kNone;
           compare_calls(peer, stamp);
+          everyone = std::min(everyone, epoch + static_cast<uint64_t>(more));
         }
         return Progress::kDone;
       },
       [&] { return ScratchWait(*this, call, peer); });
-  everyone_completed_ = epoch;
+  everyone_completed_ = everyone;
 }
 
 // The stamp may belong to an epoch that this rank has not completed. The other rank then compares this rank's stamp

@@ -2,6 +2,7 @@
 // and with others over the network.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,6 +14,7 @@
 #include "base/wait_limits.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
+#include "runtime/host/epoch_rooms.hpp"
 #include "runtime/host/fork_mark.hpp"
 #include "runtime/host/other_nodes.hpp"
 #include "runtime/host/p2p.hpp"
@@ -20,6 +22,7 @@
 #include "runtime/host/plan_messages.hpp"
 #include "runtime/host/reduce.hpp"
 #include "runtime/host/segment.hpp"
+#include "runtime/host/store_trial.hpp"
 #include "runtime/host/watch.hpp"
 #include "runtime/reduce_device.hpp"
 #include "runtime/waiting.hpp"
@@ -87,7 +90,7 @@ class HostRank {
                  std::byte* output);
   void drive_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                    std::byte* output, ReduceDevice& device);
-  uint64_t begin_epoch(const Call& call);
+  PlanMessages::Turn begin_epoch(const BoundSlice& slice, const Call& call);
   void end_epoch(const BoundPlan& bound, uint64_t epoch);
   template <class Engine>
   void perform(const BoundPlan& bound, const BoundSlice& slice, const Call& call, Engine& engine);
@@ -97,6 +100,7 @@ class HostRank {
   // Calls `step`. If it throws, all messages to other nodes end, so that none is left in user buffers.
   template <class Step>
   void with_other_nodes(Step step);
+  // Waits until all ranks have completed the epoch.
   void await_completion(uint64_t epoch, const Call& call);
   // Throws kMismatch if `peer`, which has completed the epoch of the stamp, has made other calls than this rank.
   void compare_calls(int peer, uint64_t stamp) const;
@@ -121,14 +125,18 @@ class HostRank {
   uint64_t calls_ = 0;  // fingerprint of all calls so far
   bool has_left_ = false;
   uint64_t epoch_ = 0;
-  uint64_t stamps_[4] = {};           // of the last epochs that this rank has completed
-  uint64_t everyone_completed_ = 0;   // the last epoch that every rank is known to have completed
-  std::vector<std::byte*> bases_[2];  // by epoch parity, see bound_plan.hpp
-  std::vector<std::byte*> signals_[2];
+  EpochRooms rooms_;
+  // Of the last epochs that this rank has completed, as many as others may be behind. A power of two: a stamp's
+  // remainder is then that of its epoch.
+  uint64_t stamps_[std::bit_ceil(kRooms)] = {};
+  uint64_t everyone_completed_ = 0;        // the last epoch that every rank is known to have completed
+  std::vector<std::byte*> bases_[kRooms];  // see bound_plan.hpp
+  std::vector<std::byte*> signals_[kRooms];
   std::vector<void*> pointers_;  // of the current reduce
   int core_ = -1;                // where this rank ran when its last call began
   bool shares_core_ = false;     // with a peer, as far as this rank has noticed
   bool one_core_ = false;        // all ranks ran on one core when this call began, and it streams
+  StoreTrial stores_;            // to scratch of large rooms
   std::vector<int> next_;        // the next operation of every queue
 };
 

@@ -9,7 +9,8 @@
 namespace plait {
 namespace {
 
-// Messages of at least these sizes go past the caches into the FIFO, and out of it (docs/notes/cpu_shared_memory.md).
+// Messages of at least these sizes may go past the caches into the FIFO, and go past them out of it
+// (docs/notes/cpu_shared_memory.md).
 constexpr size_t kStreamingSendBytes = 8 << 10;
 constexpr size_t kStreamingReceiveBytes = 16 << 20;
 
@@ -52,7 +53,7 @@ void P2p::begin(std::span<const PeerMessage> messages) {
 template <class FifoEnd>
 void P2p::enqueue(const PeerMessage& message, Endpoint<FifoEnd>& endpoint) {
   const int at = static_cast<int>(transfers_.size());
-  transfers_.push_back({{message, ++endpoint.messages}, message.bytes(), 0, streams(message), kNone, {}});
+  transfers_.push_back({{message, ++endpoint.messages}, message.bytes(), 0, may_stream(message), kNone, {}});
   if (message.peer == rank_) return;
   if (endpoint.last == kNone) {
     pending_.push_back(at);
@@ -62,7 +63,7 @@ void P2p::enqueue(const PeerMessage& message, Endpoint<FifoEnd>& endpoint) {
   endpoint.last = at;
 }
 
-bool P2p::streams(const PeerMessage& message) const {
+bool P2p::may_stream(const PeerMessage& message) const {
   if (!is_send(message)) return message.bytes() >= kStreamingReceiveBytes;
   if (message.bytes() < kStreamingSendBytes) return false;
   // If both ranks run on one core, no other cache holds the slots, and ordinary stores are faster.

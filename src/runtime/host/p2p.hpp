@@ -44,7 +44,7 @@ class P2p final : public Wait {
     NumberedMessage numbered;
     size_t bytes = 0;
     size_t moved = 0;        // bytes
-    bool streaming = false;  // moves past the caches
+    bool streaming = false;  // moves past the caches, or may do so
     int next = kNone;        // the next transfer of the same kind with the same peer
     NetRequest request;      // to another node
   };
@@ -63,7 +63,7 @@ class P2p final : public Wait {
   Step advance(Transfer& transfer);
   Step advance_over_network(Transfer& transfer);
   bool is_elsewhere(int peer) const { return others_ != nullptr && others_->has(peer); }
-  bool streams(const PeerMessage& message) const;
+  bool may_stream(const PeerMessage& message) const;
   bool can_move(const Transfer& transfer);
   void check_size(const Transfer& transfer, size_t sent_bytes) const;
   [[noreturn]] void fail_size(const Transfer& transfer, const std::string& sent) const;

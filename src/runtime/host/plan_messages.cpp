@@ -11,7 +11,7 @@
 namespace plait {
 namespace {
 
-// Pieces of at least this size go past the caches into the inbox, as into a FIFO (p2p.cpp).
+// Pieces of at least this size may go past the caches into the inbox, as into a FIFO (p2p.cpp).
 constexpr size_t kStreamingSlotBytes = 8 << 10;
 
 // A flag of an inbox. The stamp tells that it is of this epoch: the memory has what was left in it before. It is
@@ -36,8 +36,8 @@ uint64_t slots_in(const InboxFlag& flag, uint64_t stamp) {
   return flag.stamp.load(std::memory_order_acquire) == stamp ? flag.slots.load(std::memory_order_acquire) : 0;
 }
 
-InboxFlag& flag_at(const Segment& segment, int receiver, uint64_t epoch, size_t offset) {
-  return *reinterpret_cast<InboxFlag*>(segment.signals(receiver, static_cast<uint32_t>(epoch & 1)) + offset);
+InboxFlag& flag_at(const Segment& segment, int receiver, uint32_t room, size_t offset) {
+  return *reinterpret_cast<InboxFlag*>(segment.signals(receiver, room) + offset);
 }
 
 size_t slots_for(size_t bytes, const InboxShape& inbox) {
@@ -49,13 +49,13 @@ size_t slots_for(size_t bytes, const InboxShape& inbox) {
 PlanMessages::PlanMessages(const Segment& segment, int rank, const Watch& watch, OtherNodes* others)
     : segment_(segment), rank_(rank), watch_(watch), others_(others) {}
 
-void PlanMessages::begin(const BoundSlice& slice, const Current& current, uint64_t epoch, std::byte* const* bases) {
+void PlanMessages::begin(const BoundSlice& slice, const Current& current, const Turn& turn, std::byte* const* bases) {
   slice_ = &slice;
   call_ = &current.call;
   number_ = current.number;
   calls_ = current.calls;
-  epoch_ = epoch;
-  stamp_ = stamp_of(calls_, epoch);
+  turn_ = turn;
+  stamp_ = stamp_of(calls_, turn.epoch);
   bases_ = bases;
   const auto requests = static_cast<size_t>(slice.requests);
   transfers_.resize(std::max(transfers_.size(), requests));
@@ -81,7 +81,7 @@ bool PlanMessages::send(const BoundOperation& operation) {
     transfer.copy.assign(data, data + operation.bytes);
     data = transfer.copy.data();
   }
-  others_->send(operation.peer_rank, plan_tag(calls_, epoch_, operation.message), data, operation.bytes,
+  others_->send(operation.peer_rank, plan_tag(calls_, turn_.epoch, operation.message), data, operation.bytes,
                 transfer.request);
   return true;
 }
@@ -102,14 +102,21 @@ bool PlanMessages::put(Transfer& transfer) {
   const InboxShape& inbox = operation.inbox;
   const int receiver = operation.peer_rank;
   const size_t slots = slots_for(operation.bytes, inbox);
-  InboxFlag& tail = flag_at(segment_, receiver, epoch_, inbox.tail);
-  const uint64_t head = slots_in(flag_at(segment_, receiver, epoch_, inbox.head), stamp_);
+  InboxFlag& tail = flag_at(segment_, receiver, turn_.room, inbox.tail);
+  const uint64_t head = slots_in(flag_at(segment_, receiver, turn_.room, inbox.head), stamp_);
   while (transfer.slots < slots && transfer.slots < head + InboxShape::kSlots) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
     std::byte* const slot = slot_of(operation, transfer, tail.payload);
-    const bool streams = bytes >= kStreamingSlotBytes && !shares_core(receiver);
-    copy_block(slot, data_of(operation) + transfer.moved, bytes, streams);
-    if (streams) finish_streaming();
+    const std::byte* const data = data_of(operation) + transfer.moved;
+    if (bytes >= kStreamingSlotBytes && !shares_core(receiver)) {
+      stores_.begin_turn();
+      stores_.time(bytes, [&] {
+        copy_block(slot, data, bytes, stores_.streams());
+        if (stores_.streams()) finish_streaming();
+      });
+    } else {
+      copy_block(slot, data, bytes, false);
+    }
     if (transfer.slots == 0) tail.message_bytes.store(operation.bytes, std::memory_order_relaxed);
     publish(tail, stamp_, ++transfer.slots);
     transfer.moved += bytes;
@@ -123,7 +130,7 @@ bool PlanMessages::put(Transfer& transfer) {
 // Returns whether all of the message has come.
 bool PlanMessages::take(Transfer& transfer, const BoundOperation& operation) {
   const InboxShape& inbox = operation.inbox;
-  InboxFlag& tail = flag_at(segment_, rank_, epoch_, inbox.tail);
+  InboxFlag& tail = flag_at(segment_, rank_, turn_.room, inbox.tail);
   const uint64_t came = slots_in(tail, stamp_);
   if (came > 0 && transfer.slots == 0) {
     check_size(operation, tail.message_bytes.load(std::memory_order_relaxed));
@@ -131,7 +138,7 @@ bool PlanMessages::take(Transfer& transfer, const BoundOperation& operation) {
   while (transfer.slots < came) {
     const size_t bytes = std::min(inbox.slot_bytes, operation.bytes - transfer.moved);
     copy_block(data_of(operation) + transfer.moved, slot_of(operation, transfer, tail.payload), bytes, false);
-    publish(flag_at(segment_, rank_, epoch_, inbox.head), stamp_, ++transfer.slots);
+    publish(flag_at(segment_, rank_, turn_.room, inbox.head), stamp_, ++transfer.slots);
     transfer.moved += bytes;
     has_moved_ = true;
   }
@@ -141,7 +148,7 @@ bool PlanMessages::take(Transfer& transfer, const BoundOperation& operation) {
 bool PlanMessages::receive_over_network(Transfer& transfer, const BoundOperation& operation) {
   NetRequest& request = transfer.request;
   if (request.state == NetRequest::State::kIdle) {
-    others_->receive(operation.peer_rank, plan_tag(calls_, epoch_, operation.message), data_of(operation),
+    others_->receive(operation.peer_rank, plan_tag(calls_, turn_.epoch, operation.message), data_of(operation),
                      operation.bytes, request);
   }
   if (request.state == NetRequest::State::kTruncated) fail_size(operation, "more");

@@ -15,6 +15,7 @@
 #include "runtime/call.hpp"
 #include "runtime/host/other_nodes.hpp"
 #include "runtime/host/segment.hpp"
+#include "runtime/host/store_trial.hpp"
 #include "runtime/host/watch.hpp"
 
 namespace plait {
@@ -30,8 +31,13 @@ class PlanMessages {
     uint64_t number = 0;
     uint64_t calls = 0;
   };
+  // The epoch of a slice, and its room (segment.hpp).
+  struct Turn {
+    uint64_t epoch = 0;
+    uint32_t room = 0;
+  };
   // Begins the messages of one slice. `bases` as in bound_plan.hpp. Arguments live until all have been sent.
-  void begin(const BoundSlice& slice, const Current& current, uint64_t epoch, std::byte* const* bases);
+  void begin(const BoundSlice& slice, const Current& current, const Turn& turn, std::byte* const* bases);
 
   // Both return at once, and tell advance_queue() whether the queue may go on. receive() throws kMismatch for all
   // ranks if the ends of the message differ in size.
@@ -71,9 +77,11 @@ class PlanMessages {
   OtherNodes* const others_;
   const BoundSlice* slice_ = nullptr;
   const Call* call_ = nullptr;
-  uint64_t number_ = 0, calls_ = 0, epoch_ = 0, stamp_ = 0;
+  uint64_t number_ = 0, calls_ = 0, stamp_ = 0;
+  Turn turn_;
   std::byte* const* bases_ = nullptr;
   bool has_moved_ = false;
+  StoreTrial stores_;                // to inboxes
   std::vector<Transfer> transfers_;  // by request
   std::vector<int> sending_;         // requests that go through inboxes and are not all there
 };

@@ -15,19 +15,20 @@ namespace plait {
 // The engine with which advance_queue() performs one slice on this rank.
 class HostRank::QueueEngine {
  public:
-  QueueEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch)
+  QueueEngine(HostRank& rank, const BoundSlice& slice, const Call& call, const PlanMessages::Turn& turn)
       : slice_(slice),
         reduce_(find_reduce(call.type, call.op)),
-        bases_(rank.bases_[epoch & 1].data()),
-        signals_(rank.signals_[epoch & 1].data()),
-        own_signals_(rank.signals_[epoch & 1][rank.rank_]),
-        streaming_scratch_(rank.one_core_ ? 0 : ~0u),
-        stamp_(stamp_of(rank.calls_, epoch)),
+        bases_(rank.bases_[turn.room].data()),
+        signals_(rank.signals_[turn.room].data()),
+        own_signals_(rank.signals_[turn.room][rank.rank_]),
+        stores_(slice.streams_scratch && !rank.one_core_ ? &rank.stores_ : nullptr),
+        stamp_(stamp_of(rank.calls_, turn.epoch)),
         rank_(rank) {
     rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
     pointers_ = rank.pointers_.data();
+    if (stores_ != nullptr) stores_->begin_turn();
     if (slice.requests > 0) {
-      rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, epoch, rank.bases_[epoch & 1].data());
+      rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, turn, bases_);
     }
   }
 
@@ -43,11 +44,13 @@ class HostRank::QueueEngine {
     arguments.elements = operation.elements;
     arguments.divisor = operation.divisor;
     arguments.result_is_wide = operation.result_is_wide;
-    arguments.streaming_destinations = operation.streaming_outputs | (operation.streaming_scratch & streaming_scratch_);
+    arguments.streaming_destinations = operation.streaming_outputs;
     if (operation.has_wide_source) arguments.source_is_wide = slice_.source_is_wide.data() + operation.first_flag;
     // In place, a rank's own chunk may already be where it belongs.
     if (count == 2 && pointers_[0] == pointers_[1] && operation.divisor == 0) return;
-    reduce_(arguments);
+    if (stores_ == nullptr || operation.streaming_scratch == 0) return reduce_(arguments);
+    if (stores_->streams()) arguments.streaming_destinations |= operation.streaming_scratch;
+    stores_->time(operation.elements, [&] { reduce_(arguments); });
   }
 
   void signal(const BoundOperation& operation) {
@@ -79,7 +82,7 @@ class HostRank::QueueEngine {
   std::byte* const* signals_;
   std::byte* own_signals_;
   void** pointers_ = nullptr;
-  const uint32_t streaming_scratch_;  // a mask
+  StoreTrial* const stores_;  // to scratch that may go past the caches; null: none may
   // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
   // that differed but in which no rank waited.
   const uint64_t stamp_;
@@ -90,10 +93,10 @@ class HostRank::QueueEngine {
 class HostRank::DrivenEngine : private QueueEngine {
  public:
   // `input`, `output`: of the slice, as the GPU addresses them.
-  DrivenEngine(HostRank& rank, const BoundSlice& slice, const Call& call, uint64_t epoch, const std::byte* input,
-               std::byte* output, ReduceDevice& device)
-      : QueueEngine(rank, slice, call, epoch),
-        bases_(bases_on_gpu(rank, static_cast<uint32_t>(epoch & 1), input, output, device)),
+  DrivenEngine(HostRank& rank, const BoundSlice& slice, const Call& call, const PlanMessages::Turn& turn,
+               const std::byte* input, std::byte* output, ReduceDevice& device)
+      : QueueEngine(rank, slice, call, turn),
+        bases_(bases_on_gpu(rank, turn.room, input, output, device)),
         reduces_(device, slice, call, rank.ranks_, bases_.data()) {}
 
   void turn_to(size_t queue) { reduces_.turn_to(queue); }
@@ -115,15 +118,14 @@ class HostRank::DrivenEngine : private QueueEngine {
 
  private:
   // Signals have no address there.
-  static std::vector<std::byte*> bases_on_gpu(const HostRank& rank, uint32_t parity, const std::byte* input,
+  static std::vector<std::byte*> bases_on_gpu(const HostRank& rank, uint32_t room, const std::byte* input,
                                               std::byte* output, const ReduceDevice& device) {
-    std::vector<std::byte*> bases(rank.bases_[parity].size(), nullptr);
+    std::vector<std::byte*> bases(rank.bases_[room].size(), nullptr);
     bases[kInputBase] = const_cast<std::byte*>(input);
     bases[kOutputBase] = output;
     for (int r = 0; r < rank.ranks_; ++r) {
-      bases[kFirstScratchBase + static_cast<uint32_t>(r)] = device.scratch(r, parity);
-      bases[first_host_base(rank.ranks_) + static_cast<uint32_t>(r)] =
-          device.of_host(rank.segment_->scratch(r, parity));
+      bases[kFirstScratchBase + static_cast<uint32_t>(r)] = device.scratch(r, room);
+      bases[first_host_base(rank.ranks_) + static_cast<uint32_t>(r)] = device.of_host(rank.segment_->scratch(r, room));
     }
     return bases;
   }

@@ -7,8 +7,8 @@
 // called differently never agree again.
 // - A rank that waits for a signal on the host waits for one with the same fingerprint.
 // - No rank waits for any other if each broadcasts as the root, or each gathers to another one. On the host such a rank
-//   waits two slices later, until others are done with the memory that it is about to reuse. The value that it reads
-//   for that carries their fingerprint (completed).
+//   waits up to kSmallRooms slices later, until others are done with the memory that it is about to reuse. The value
+//   that it reads for that carries their fingerprint (completed).
 // - On GPUs a thread of each rank compares the logs now and then (Watchdog). Hosts may be thousands of calls apart
 //   there, so logs keep the fingerprint of every 64th call for longer (kCheckpoints).
 // - A rank that leaves compares the logs once more (last_look.hpp).
@@ -57,7 +57,7 @@ inline constexpr int64_t kNotWaiting = -1;
 inline constexpr int64_t kWaitingForScratch = -2;  // until others have completed an earlier call
 inline constexpr int64_t kWaitingForMessage = -3;  // in an exchange
 
-inline constexpr int kCallHistory = 16;      // number of calls of a rank that peers can look up
+inline constexpr int kCallHistory = 64;      // number of calls of a rank that peers can look up: twice kSmallRooms
 inline constexpr int kCheckpoints = 64;      // number of older calls whose fingerprints are kept
 inline constexpr int kCheckpointCalls = 64;  // distance between those
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -33,15 +34,31 @@ size_t agreement_bytes(const SegmentShape& shape) {
 }
 // A rank's exports begin behind its status, which fills whole lines.
 size_t status_bytes() { return round_to_page(sizeof(RankStatus) + sizeof(Exports)); }
-size_t signal_bytes(const SegmentShape& shape) { return round_to_page(shape.signals * Segment::kSignalStride); }
-size_t scratch_bytes(const SegmentShape& shape) { return round_to_page(shape.scratch_bytes); }
+bool is_small(uint32_t room) { return room >= kLargeRooms; }
+size_t signal_bytes(int signals) { return static_cast<size_t>(signals) * Segment::kSignalStride; }
+size_t signal_bytes(const SegmentShape& shape, uint32_t room) {
+  return is_small(room) ? signal_bytes(small_signals(shape.signals)) : round_to_page(signal_bytes(shape.signals));
+}
+size_t scratch_bytes(const SegmentShape& shape, uint32_t room) {
+  return is_small(room) ? small_scratch_bytes(shape.scratch_bytes) : round_to_page(shape.scratch_bytes);
+}
+// Small rooms that began at the same place of a page would compete for a few sets of a cache.
+constexpr size_t kSmallRoomSkew = 5 * Segment::kSignalStride;
+size_t room_bytes(const SegmentShape& shape, uint32_t room) {
+  return signal_bytes(shape, room) + scratch_bytes(shape, room) + (is_small(room) ? kSmallRoomSkew : 0);
+}
+// Of the first rooms of a rank, so many.
+size_t rooms_bytes(const SegmentShape& shape, uint32_t rooms) {
+  const uint32_t large = std::min(rooms, kLargeRooms);
+  return large * room_bytes(shape, 0) + (rooms - large) * room_bytes(shape, kLargeRooms);
+}
 size_t senders(const SegmentShape& shape) { return static_cast<size_t>(shape.ranks) - 1; }  // to one rank
 size_t slot_data_bytes(const SegmentShape& shape) { return Fifo::data_bytes_for(shape.ranks - 1); }
 size_t fifos_bytes(const SegmentShape& shape) {
   return round_to_page(senders(shape) * Fifo::bytes_for(slot_data_bytes(shape)));
 }
 size_t rank_bytes(const SegmentShape& shape) {
-  return status_bytes() + 2 * signal_bytes(shape) + 2 * scratch_bytes(shape) + fifos_bytes(shape);
+  return status_bytes() + round_to_page(rooms_bytes(shape, kRooms)) + fifos_bytes(shape);
 }
 
 size_t mebibytes(const SegmentShape& shape) { return (shape.total_bytes() + (1 << 20) - 1) >> 20; }
@@ -184,12 +201,12 @@ std::byte* Segment::message_agreement_memory(int from, int to) const {
   return agreement_bytes(shape_) > 0 ? agreement_memory() + agreement_of_pair_at(shape_, from, to) : nullptr;
 }
 
-std::byte* Segment::signals(int rank, uint32_t parity) const {
-  return rank_base(rank) + status_bytes() + parity * signal_bytes(shape_);
+std::byte* Segment::room_base(int rank, uint32_t room) const {
+  return rank_base(rank) + status_bytes() + rooms_bytes(shape_, room);
 }
 
-std::byte* Segment::scratch(int rank, uint32_t parity) const {
-  return rank_base(rank) + status_bytes() + 2 * signal_bytes(shape_) + parity * scratch_bytes(shape_);
+std::byte* Segment::scratch(int rank, uint32_t room) const {
+  return room_base(rank, room) + signal_bytes(shape_, room);
 }
 
 Fifo Segment::fifo(int from, int to) const {

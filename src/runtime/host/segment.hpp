@@ -4,9 +4,9 @@
 // so that a rank has one number everywhere; of ranks elsewhere only the status is ever touched (control.hpp).
 //
 // The block begins with a header with the failure record, and the agreements if there are few ranks. Then it has for
-// every rank its status, its exports, its signals, its scratch and the FIFOs to it. Signals and scratch exist twice,
-// for even and odd epochs (an epoch is one run of a plan over one slice of a message). Epoch e may use its half as soon
-// as every rank has completed epoch e - 2.
+// every rank its status, its exports, its rooms and the FIFOs to it. A room has the signals and the scratch of one
+// epoch, which is one run of a plan over one slice of a message. There are large rooms and small ones
+// (epoch_rooms.hpp). An epoch may use its room as soon as every rank has completed the epoch that had the room before.
 //
 // The block is an anonymous memory file, so nothing is left in any file system however the ranks end. A directory such
 // as /dev/shm can be named instead; the file is then removed from it before anyone uses it.
@@ -24,6 +24,7 @@
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
 #include "runtime/exports.hpp"
+#include "runtime/host/epoch_rooms.hpp"
 #include "runtime/host/failure.hpp"
 #include "runtime/host/fifo.hpp"
 #include "runtime/host/rank_status.hpp"
@@ -34,8 +35,8 @@ namespace plait {
 // Sizes that all ranks must agree on.
 struct SegmentShape {
   int ranks = 1;
-  size_t scratch_bytes = 0;  // per rank and epoch parity
-  int signals = 0;           // per rank and epoch parity
+  size_t scratch_bytes = 0;  // of a rank in a large room
+  int signals = 0;           // the same
 
   size_t total_bytes() const;
 };
@@ -72,8 +73,8 @@ class Segment {
   std::byte* message_agreement_memory(int from, int to) const;
   Exports& exports(int rank) const { return *reinterpret_cast<Exports*>(rank_base(rank) + sizeof(RankStatus)); }
   // Flags, kSignalStride bytes apart.
-  std::byte* signals(int rank, uint32_t parity) const;
-  std::byte* scratch(int rank, uint32_t parity) const;
+  std::byte* signals(int rank, uint32_t room) const { return room_base(rank, room); }
+  std::byte* scratch(int rank, uint32_t room) const;
   // The FIFO for messages from one rank to another.
   Fifo fifo(int from, int to) const;
 
@@ -84,6 +85,7 @@ class Segment {
 
  private:
   std::byte* rank_base(int rank) const;
+  std::byte* room_base(int rank, uint32_t room) const;
 
   SegmentShape shape_;
   SegmentIdentity identity_;

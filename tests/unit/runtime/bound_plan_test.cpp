@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "algorithms/algorithm.hpp"
 #include "plan/builder.hpp"
@@ -457,6 +458,17 @@ TEST(BoundPlan, OnlyWhatFitsTravelsInSignals) {
   EXPECT_FALSE(carries_data(ring, {Collective::kAllReduce, DataType::kInt8, ReduceOp::kSum, 0, 3}, 0));
 }
 
+// Only the root of a broadcast gives, and only that of a reduce gets.
+TEST(BoundPlan, WhoeverGivesAloneSendsDataWithSignals) {
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    const VerifiedPlan plan = plan_of("one_shot", collective, 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      const bool gives = (rank == 0) == (collective == Collective::kBroadcast);
+      EXPECT_EQ(carries_data(plan, {collective, DataType::kInt8, ReduceOp::kSum, 0, 56}, rank), gives);
+    }
+  }
+}
+
 // Rank 1 publishes a partial sum, whose elements are wider than the user's.
 VerifiedPlan plan_that_publishes_a_sum() {
   PlanBuilder b({"sum in the middle", Collective::kAllReduce, 3, 0, 1});
@@ -489,6 +501,32 @@ TEST(BoundPlan, WideDataHasToFitInItsWidth) {
     EXPECT_TRUE(carries_data(plan, {Collective::kAllReduce, DataType::kFloat8E5M2, ReduceOp::kSum, 0, 14}, rank));
     EXPECT_FALSE(carries_data(plan, {Collective::kAllReduce, DataType::kFloat8E5M2, ReduceOp::kSum, 0, 15}, rank));
   }
+}
+
+// ---- Slices that have little scratch and few signals.
+
+TEST(BoundPlan, RanksAgreeOnWhichSlicesAreSmall) {
+  constexpr int kRanks = 4;
+  const VerifiedPlan plan = plan_of("one_shot", Collective::kReduce, kRanks);  // a slot on each rank but the root
+  BindLimits limits = limits_of(1 << 16);
+  limits.small_scratch_bytes = 1024;
+  const auto are_small = [&](size_t count) {
+    std::set<bool> small;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      small.insert(
+          bind(plan, {Collective::kReduce, DataType::kInt8, ReduceOp::kSum, 0, count}, rank, limits).last.is_small);
+    }
+    EXPECT_EQ(small.size(), 1u);
+    return *small.begin();
+  };
+  limits.small_signals = kRanks - 1;  // of the root
+  EXPECT_TRUE(are_small(1024));
+  EXPECT_FALSE(are_small(1025));
+  limits.small_signals = kRanks - 2;
+  EXPECT_FALSE(are_small(1));
+  limits.small_signals = kRanks - 1;
+  limits.small_scratch_bytes = 0;
+  EXPECT_FALSE(are_small(1));
 }
 
 // ---- Plans that are refused.

@@ -157,10 +157,10 @@ CudaReduces::~CudaReduces() {
   free_when_idle(device, [held] { held->reset(); });
 }
 
-std::byte* CudaReduces::scratch(int rank, uint32_t parity) const {
+std::byte* CudaReduces::scratch(int rank, uint32_t room) const {
   const auto found = std::ranges::find(impl_->ranks, rank);
   if (found == impl_->ranks.end()) return nullptr;
-  return impl_->memory.of(static_cast<int>(found - impl_->ranks.begin())) + parity * impl_->options.scratch_bytes;
+  return impl_->memory.of(static_cast<int>(found - impl_->ranks.begin())) + room * impl_->options.scratch_bytes;
 }
 
 void CudaReduces::map_host(std::shared_ptr<std::byte> memory, size_t bytes) {

@@ -19,7 +19,7 @@ class CudaReduces final : public ReduceDevice {
     CpuDriven queues = CpuDriven::kOneQueue;
     int ctas = 0;  // of the kernel, from 1
     std::chrono::microseconds idle{};
-    size_t scratch_bytes = 0;  // of a rank, in epochs of one parity
+    size_t scratch_bytes = 0;  // of a rank, in one room
   };
   static size_t peer_bytes(const Options& options) { return 2 * options.scratch_bytes; }
 
@@ -29,7 +29,7 @@ class CudaReduces final : public ReduceDevice {
   // Waits until the kernel has left. The memory is freed later, when no call of the process is under way.
   ~CudaReduces() override;
 
-  std::byte* scratch(int rank, uint32_t parity) const override;
+  std::byte* scratch(int rank, uint32_t room) const override;
   void map_host(std::shared_ptr<std::byte> memory, size_t bytes) override;
   std::byte* of_host(const std::byte* address) const override;
   bool has_room() override;

@@ -13,6 +13,7 @@ namespace plait {
 namespace {
 
 constexpr int kSignals = 16;
+constexpr size_t kScratchBytes = 4096;
 
 const Call kCall{Collective::kBroadcast, DataType::kInt32, ReduceOp::kSum, 0, 8};
 
@@ -26,11 +27,13 @@ VerifiedPlan broadcast_plan() {
 // Two ranks in this process; rank 0 broadcasts.
 class Pair {
  public:
-  explicit Pair(double timeout_seconds = 20, double notice_seconds = kNoticeSeconds)
-      : segment_(std::make_shared<Segment>(SegmentShape{2, 4096, kSignals})), plan_(broadcast_plan()) {
+  explicit Pair(double timeout_seconds = 20, double notice_seconds = kNoticeSeconds, bool small_rooms = false)
+      : segment_(std::make_shared<Segment>(SegmentShape{2, kScratchBytes, kSignals})), plan_(broadcast_plan()) {
     BindLimits limits;
-    limits.scratch_bytes = 4096;
+    limits.scratch_bytes = kScratchBytes;
     limits.signals = kSignals;
+    if (small_rooms) limits.small_scratch_bytes = small_scratch_bytes(kScratchBytes);
+    if (small_rooms) limits.small_signals = small_signals(kSignals);
     limits.signal_stride = Segment::kSignalStride;
     HostRank::Options options;
     options.waits.timeout_seconds = timeout_seconds;
@@ -46,24 +49,31 @@ class Pair {
   HostRank& rank(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   void close(int rank) { ranks_[static_cast<size_t>(rank)].reset(); }
 
+  // Messages have kCall.count elements, or none.
   void send(const std::vector<int32_t>& message) {
     std::vector<int32_t> output(message.size());
-    rank(0).run(bound_[0], kCall, message.data(), output.data());
+    rank(0).run(bound_[0], call_of(message.size()), message.data(), output.data());
   }
-  std::vector<int32_t> receive() {
-    std::vector<int32_t> output(kCall.count);
-    rank(1).run(bound_[1], kCall, nullptr, output.data());
+  std::vector<int32_t> receive(size_t count = kCall.count) {
+    std::vector<int32_t> output(count);
+    rank(1).run(bound_[1], call_of(count), nullptr, output.data());
     return output;
   }
 
  private:
+  static Call call_of(size_t count) {
+    Call call = kCall;
+    call.count = count;
+    return call;
+  }
+
   std::shared_ptr<Segment> segment_;
   const VerifiedPlan plan_;
   std::vector<BoundPlan> bound_;
   std::vector<std::unique_ptr<HostRank>> ranks_;
 };
 
-std::vector<int32_t> message(int32_t value) { return std::vector<int32_t>(8, value); }
+std::vector<int32_t> message(int32_t value, size_t count = kCall.count) { return std::vector<int32_t>(count, value); }
 
 TEST(HostRank, SignalsOfEarlierEqualCallsAreNotTakenForNewOnes) {
   Pair pair;
@@ -81,10 +91,10 @@ TEST(HostRank, SignalsOfEarlierEqualCallsAreNotTakenForNewOnes) {
 TEST(HostRank, GarbageInSignalWordsIsNoSignal) {
   Pair pair(0.3);
   for (int rank = 0; rank < 2; ++rank) {
-    for (const uint32_t parity : {0u, 1u}) {
-      for (int signal = 0; signal < kSignals; ++signal) {
-        auto* word =
-            reinterpret_cast<uint64_t*>(pair.segment().signals(rank, parity) + signal * Segment::kSignalStride);
+    for (uint32_t room = 0; room < kRooms; ++room) {
+      const int signals = room < kLargeRooms ? kSignals : small_signals(kSignals);
+      for (int signal = 0; signal < signals; ++signal) {
+        auto* word = reinterpret_cast<uint64_t*>(pair.segment().signals(rank, room) + signal * Segment::kSignalStride);
         *word = signal % 2 == 0 ? 1 : ~uint64_t{0};
       }
     }
@@ -167,6 +177,36 @@ TEST(HostRank, NobodyOverwritesWhatASlowRankStillReads) {
   EXPECT_EQ(test::objection(outcome, ErrorCode::kTimeout,
                             {"the wait for rank 1 to be done with an earlier call", "never made a call"}),
             "");
+}
+
+// ... but more calls with short messages, and the slow rank gets each of them.
+TEST(HostRank, ARootIsManyShortMessagesAhead) {
+  Pair pair(20, kNoticeSeconds, true);
+  int32_t sent = 0, received = 0;
+  for (int round = 0; round < 3; ++round) {
+    while (sent < received + static_cast<int32_t>(kSmallRooms)) pair.send(message(++sent));
+    for (int i = 0; i < 1 + 10 * round; ++i) EXPECT_EQ(pair.receive(), message(++received));
+  }
+}
+
+TEST(HostRank, NobodyOverwritesAShortMessageThatASlowRankStillReads) {
+  Pair pair(0.3, kNoticeSeconds, true);
+  for (uint32_t i = 1; i <= kSmallRooms; ++i) pair.send(message(static_cast<int32_t>(i)));
+  const auto outcome = test::outcome_of([&](int) { pair.send(message(0)); }, 0);
+  EXPECT_EQ(test::objection(outcome, ErrorCode::kTimeout,
+                            {"the wait for rank 1 to be done with an earlier call", "never made a call"}),
+            "");
+}
+
+TEST(HostRank, EmptyCallsWaitForNobody) {
+  Pair pair;
+  for (uint32_t i = 1; i <= 3 * kRooms; ++i) {
+    pair.send({});
+    EXPECT_EQ(pair.segment().status(0).completed_call.load(), i);
+  }
+  for (uint32_t i = 1; i <= 3 * kRooms; ++i) EXPECT_EQ(pair.receive(0), message(0, 0));
+  pair.send(message(1));
+  EXPECT_EQ(pair.receive(), message(1));
 }
 
 TEST(HostRank, ARankThatWaitsSaysSo) {

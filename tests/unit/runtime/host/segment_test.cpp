@@ -36,10 +36,13 @@ std::vector<Range> ranges_of(const Segment& segment) {
   for (int rank = 0; rank < shape.ranks; ++rank) {
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.status(rank)), sizeof(RankStatus), 64});
     ranges.push_back({reinterpret_cast<std::byte*>(&segment.exports(rank)), sizeof(Exports), 64});
-    for (const uint32_t parity : {0u, 1u}) {
-      const size_t signal_bytes = static_cast<size_t>(shape.signals) * Segment::kSignalStride;
-      ranges.push_back({segment.signals(rank, parity), signal_bytes, 64});
-      ranges.push_back({segment.scratch(rank, parity), shape.scratch_bytes, 4096});
+    for (uint32_t room = 0; room < kRooms; ++room) {
+      const bool is_small = room >= kLargeRooms;
+      const int signals = is_small ? small_signals(shape.signals) : shape.signals;
+      ranges.push_back({segment.signals(rank, room), static_cast<size_t>(signals) * Segment::kSignalStride, 64});
+      ranges.push_back({segment.scratch(rank, room),
+                        is_small ? small_scratch_bytes(shape.scratch_bytes) : shape.scratch_bytes,
+                        is_small ? 64u : 4096u});
     }
     for (int from = 0; from < shape.ranks; ++from) {
       if (from == rank) continue;
