@@ -271,7 +271,8 @@ void bind_communicator(nb::module_& module) {
           },
           nb::arg("plan"), "Has Call.by(plan, ...) run it.")
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none(),
-           nb::arg("stream") = 0)
+           nb::arg("stream") = 0, nb::arg("is_wanted") = nb::none(),
+           "`is_wanted`: asked in long waits of host memory, which time out only while it says yes.")
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
       .def(
           "share",

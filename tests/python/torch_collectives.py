@@ -1,8 +1,9 @@
 """Scenarios of collectives, compared with Gloo or with what torch computes."""
 
+import plait
 import torch
 import torch.distributed as dist
-from torch_support import BYTES, COMPLEX, FLOATS, INTEGERS, combined, operation, same, scenario
+from torch_support import BYTES, COMPLEX, FLOATS, INTEGERS, combined, failure_of, operation, same, scenario
 
 
 @scenario
@@ -74,6 +75,27 @@ def all_reduce_coalesced(ranks):
     manager.wait()
     for tensor, sum_of_all in zip(tensors, expected, strict=True):
         same(tensor, sum_of_all)
+
+
+@scenario
+def all_reduce_of_sparse_tensors(ranks):
+    """By coordinates, some of them twice, with dense axes or without, and ranks that have no value."""
+    for dtype in ranks.rounds(20, [torch.float32, torch.float64, torch.bfloat16, torch.int64]):
+        shape = [ranks.shared.randint(1, 6) for _ in range(ranks.shared.randint(1, 4))]
+        sparse_axes, count = ranks.shared.randint(1, len(shape)), ranks.own.randint(0, 8)
+        places = [[ranks.own.randrange(size) for _ in range(count)] for size in shape[:sparse_axes]]
+        values = ranks.fill([count, *shape[sparse_axes:]], dtype)
+        places = torch.tensor(places, dtype=torch.int64).reshape(sparse_axes, count)
+        tensor = torch.sparse_coo_tensor(places, values, shape)
+        expected = combined(ranks.all(tensor.to_dense()), "SUM")
+        dist.all_reduce(tensor, group=ranks.group)
+        assert tensor.layout == torch.sparse_coo and tensor.sparse_dim() == sparse_axes
+        same(tensor.to_dense(), expected)
+    tensor = torch.eye(2 + ranks.rank).to_sparse()
+    words = failure_of(lambda: dist.all_reduce(tensor, dist.ReduceOp.MAX, group=ranks.group), plait.InvalidArgument)
+    assert "by SUM alone" in words, words
+    words = failure_of(lambda: dist.all_reduce(tensor, group=ranks.group), plait.Mismatch)
+    assert "all_reduce of sparse tensors: rank" in words, words
 
 
 @scenario

@@ -177,6 +177,24 @@ def ddp(ranks):
 
 
 @scenario
+def ddp_of_sparse_gradients(ranks):
+    def weights(group):
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.EmbeddingBag(30, 4, mode="sum", sparse=True), torch.nn.Linear(4, 2))
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        words = torch.Generator().manual_seed(ranks.rank)
+        for _ in range(3):
+            optimizer.zero_grad()
+            wrapped(torch.randint(30, (5, 6), generator=words)).square().sum().backward()
+            assert model[0].weight.grad.layout == torch.sparse_coo
+            optimizer.step()
+        return [parameter.detach() for parameter in model.parameters()]
+
+    close(weights(ranks.group), weights(ranks.gloo))
+
+
+@scenario
 def ddp_hooks(ranks):
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 

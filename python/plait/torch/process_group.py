@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import copy
 import os
+import re
 import sys
 import warnings
 import weakref
@@ -28,6 +29,7 @@ from .gpus import Gpus
 from .messages import Messages
 from .operations import operation_of
 from .rendezvous import await_all, meet
+from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
 from .work import CallQueue, Work, WorkOfMany, await_callbacks
 
@@ -35,6 +37,7 @@ Tensors = Sequence[torch.Tensor]
 
 _MOST_SECONDS = 7 * 24 * 3600.0  # the longest time-out that Plait's settings take
 _SECONDS_AT_EXIT = 5.0
+_SETTING_OF_TIMEOUT = re.compile("PLAIT_(BOOTSTRAP_)?TIMEOUT_SEC")
 _groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
 
 
@@ -73,7 +76,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._core = self._communicator._core
         self._queue = CallQueue(f"plait-{name}")
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
-        self._messages = Messages(self._own_store, rank, self._settings, self._explain)
+        self._messages = Messages(self._own_store, rank, size, self._settings, self._explain)
         self._gpus = self._make_gpus()
         self._barriers = 0
         self._calls = 0
@@ -191,6 +194,8 @@ class ProcessGroup(dist.ProcessGroup):
             (tensor,) = tensors
             operation = operation_of(opts.reduceOp, tensor.dtype, what)
             return self._counted(on_gpu.run_now("all_reduce", self._calls, tensors, tensor, tensor, operation))
+        if is_sparse(tensors):
+            return self._reduce_all_sparse(what, tensors, opts)
         operations = []
         for tensor in tensors:
             check_tensor(tensor, what, writes=True)
@@ -201,6 +206,15 @@ class ProcessGroup(dist.ProcessGroup):
                 calls.all_reduce(core, tensor, operation)
 
         return self._submit(what, tensors, perform, opts)
+
+    def _reduce_all_sparse(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
+        check_sum(opts.reduceOp, what)
+
+        def perform(core: Any) -> None:
+            for tensor in tensors:
+                all_reduce_sum(core, tensor)
+
+        return self._submit(f"{what} of sparse tensors", tensors, perform, opts)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.ReduceOptions()
@@ -407,7 +421,13 @@ class ProcessGroup(dist.ProcessGroup):
         return self._counted(self._messages.receive(tensor, peer, tag))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> c10d.Work:
-        raise InvalidArgument("recv: the backend 'plait' receives from a rank that is named; pass src=")
+        (tensor,) = tensors
+        check_tensor(tensor, "recv", writes=True)
+        if self._size == 1:
+            raise InvalidArgument("recv: there is no other rank in the group that could send")
+        if tensor.is_cuda:
+            raise InvalidArgument("recv: a tensor on a GPU is received from a rank that is named; pass src=")
+        return self._counted(self._messages.receive_any(tensor, tag))
 
     # --- The end ---
 
@@ -522,8 +542,9 @@ class ProcessGroup(dist.ProcessGroup):
         return work
 
     def _explain(self, error: Error) -> Error:
-        """The error with what its ranks are in the whole job."""
-        return type(error)(f"{error}{self._where}") if self._where else error
+        """The error with what its ranks are in the whole job, and with the time-out that counts."""
+        words = _SETTING_OF_TIMEOUT.sub("the timeout of the process group", str(error)) + self._where
+        return type(error)(words) if words != str(error) else error
 
 
 def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:
