@@ -21,6 +21,7 @@
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
+#include "bindings/tensor_call.hpp"
 #include "bindings/torch_tensor.hpp"
 #include "plan/conditions.hpp"
 #include "tuner/tuner.hpp"
@@ -242,6 +243,16 @@ void bind_communicator(nb::module_& module) {
           },
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"), nb::arg("stream") = 0)
+      .def(
+          "run_on_tensors",
+          [](Handle& handle, const char* collective, nb::handle array, nb::handle out, nb::handle op, int root,
+             std::optional<uintptr_t> stream) {
+            return run_on_tensors(handle, parse_collective(collective), array, out, op, root, stream);
+          },
+          nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("op").none(), nb::arg("root"),
+          nb::arg("stream") = nb::none(),
+          "run() on tensors of torch as they lie, sooner; false where it has to be run(). Without a stream it takes "
+          "torch's current one.")
       .def(
           "run_by_counts",
           [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,

@@ -538,6 +538,15 @@ class Communicator:
         root: int,
         stream: int = 0,
     ) -> object: ...
+    def run_on_tensors(
+        self,
+        collective: str,
+        array: object | None,
+        out: object | None,
+        op: str | PremulSum | None,
+        root: int,
+        stream: int | None = None,
+    ) -> bool: ...
     def run_by_counts(
         self,
         collective: str,

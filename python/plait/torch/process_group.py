@@ -24,10 +24,9 @@ from .. import _core
 from ..errors import Error, InvalidArgument, Timeout
 from . import calls
 from .checks import Checks
-from .device_calls import DeviceCalls
 from .gpus import Gpus
 from .messages import Messages
-from .operations import operation_of
+from .operations import name_of, operation_of
 from .rendezvous import await_all, meet
 from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
@@ -190,10 +189,11 @@ class ProcessGroup(dist.ProcessGroup):
         return self._reduce_all("all_reduce_coalesced", tensors, opts or c10d.AllreduceCoalescedOptions())
 
     def _reduce_all(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
-        if len(tensors) == 1 and (on_gpu := self._gpu_now(tensors[0], opts)) is not None:
-            (tensor,) = tensors
-            operation = operation_of(opts.reduceOp, tensor.dtype, what)
-            return self._counted(on_gpu.run_now("all_reduce", self._calls, tensors, tensor, tensor, operation))
+        if len(tensors) == 1:
+            tensor = tensors[0]
+            work = self._as_it_lies("all_reduce", tensors, tensor, tensor, name_of(opts.reduceOp), opts)
+            if work is not None:
+                return work
         if is_sparse(tensors):
             return self._reduce_all_sparse(what, tensors, opts)
         operations = []
@@ -226,6 +226,10 @@ class ProcessGroup(dist.ProcessGroup):
     def broadcast(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.BroadcastOptions()
         root = self._check.root(opts.rootRank, "broadcast")
+        if len(tensors) == 1:
+            work = self._as_it_lies("broadcast", tensors, tensors[0], tensors[0], "sum", opts, root)
+            if work is not None:
+                return work
         for tensor in tensors:
             check_tensor(tensor, "broadcast", writes=True)
 
@@ -266,9 +270,9 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _gather_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
         if len(outputs) == len(inputs) == 1:
-            (whole,), (part,) = outputs, inputs
-            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
-                return self._counted(on_gpu.run_now("all_gather", self._calls, outputs, part, whole, "sum"))
+            work = self._as_it_lies("all_gather", outputs, inputs[0], outputs[0], "sum", opts)
+            if work is not None:
+                return work
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check.whole(what, output, tensor, whole=output, part=tensor)
 
@@ -295,10 +299,9 @@ class ProcessGroup(dist.ProcessGroup):
     def _reduce_scatter_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
         opts = opts or dist.ReduceScatterOptions()
         if len(outputs) == len(inputs) == 1:
-            (part,), (whole,) = outputs, inputs
-            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
-                operation = operation_of(opts.reduceOp, part.dtype, what)
-                return self._counted(on_gpu.run_now("reduce_scatter", self._calls, outputs, whole, part, operation))
+            work = self._as_it_lies("reduce_scatter", outputs, inputs[0], outputs[0], name_of(opts.reduceOp), opts)
+            if work is not None:
+                return work
         operations = []
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check.whole(what, output, tensor, whole=tensor, part=output)
@@ -514,19 +517,23 @@ class ProcessGroup(dist.ProcessGroup):
         copies = len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
         return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
 
-    def _gpu_now(self, tensor: torch.Tensor, opts: Any) -> DeviceCalls | None:
-        """The GPU's calls, if this call can go at once: its program waits for it, and the tensor goes as it is."""
-        if not tensor.is_cuda or opts is None or opts.asyncOp or self._failure is not None or not lies_as_is(tensor):
+    def _as_it_lies(
+        self,
+        collective: str,
+        result: Tensors,
+        given: torch.Tensor,
+        out: torch.Tensor,
+        operation: str | None,
+        opts: Any,
+        root: int = 0,
+    ) -> c10d.Work | None:
+        """The usual call, sooner: tensors of a GPU that has a communicator, as they lie. None where it is another."""
+        on_gpu = self._gpus.calls.get(given.get_device())
+        if on_gpu is None or operation is None or self._failure is not None:
             return None
-        return self._gpus.calls.get(tensor.get_device())
-
-    def _gpu_now_by_rows(self, whole: torch.Tensor, part: torch.Tensor, opts: Any) -> DeviceCalls | None:
-        """The same of a call with a row of all ranks and that of one."""
-        on_gpu = self._gpu_now(part, opts)
-        if on_gpu is None or not lies_as_is(whole) or whole.get_device() != part.get_device():
-            return None
-        is_right = whole.numel() == part.numel() * self._size and whole.dtype == part.dtype
-        return on_gpu if is_right and whole.dim() == part.dim() == 1 else None
+        run = on_gpu.run_aside if opts is None or opts.asyncOp else on_gpu.run_now
+        work = run(collective, self._calls, result, given, out, operation, root)
+        return None if work is None else self._counted(work)
 
     def _note(self, error: Error) -> Error:
         """The explained error, which is kept where it ends the group."""
