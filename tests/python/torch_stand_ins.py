@@ -120,6 +120,12 @@ class Calls(device_calls.DeviceCalls):
         self._account(collective)
         return True
 
+    def run_on_tensors(self, collective, *arguments):
+        is_taken = super().run_on_tensors(collective, *arguments)
+        if is_taken:
+            self._account(collective)
+        return is_taken
+
     def exchange(self, *arguments):
         self._account("exchange")
         super().exchange(*arguments)

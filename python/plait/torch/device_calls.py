@@ -74,6 +74,11 @@ class DeviceCalls:
     def run(self, collective: str, array: Any, out: Any, dtype: Any, operation: Any, root: int) -> None:
         self._core.run(collective, array, out, dtype, operation, root, self._handle)
 
+    def run_on_tensors(
+        self, collective: str, given: torch.Tensor, out: torch.Tensor, operation: Any, root: int
+    ) -> bool:
+        return self._core.run_on_tensors(collective, given, out, operation, root, self._handle)
+
     def exchange(self, sends: Sequence[Any], receives: Sequence[Any], dtype: Any) -> None:
         self._core.exchange(sends, receives, dtype, self._handle)
 
