@@ -78,6 +78,23 @@ def all_reduce_coalesced(ranks):
 
 
 @scenario
+def reductions_of_bits(ranks):
+    functions = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+    for dtype in ranks.rounds(20, [*INTEGERS, torch.bool]):
+        name, root = ranks.shared.choice(list(functions)), ranks.shared.choice([None, *range(ranks.size)])
+        tensor = ranks.fill(ranks.shape(), dtype)
+        before, everything = tensor.clone(), ranks.all(tensor)
+        expected = everything[0]
+        for other in everything[1:]:
+            expected = functions[name](expected, other)
+        if root is None:
+            dist.all_reduce(tensor, operation(name), group=ranks.group)
+        else:
+            dist.reduce(tensor, root, operation(name), group=ranks.group)
+        same(tensor, expected if root in (None, ranks.rank) else before)
+
+
+@scenario
 def all_reduce_of_sparse_tensors(ranks):
     """By coordinates, some of them twice, with dense axes or without, and ranks that have no value."""
     for dtype in ranks.rounds(20, [torch.float32, torch.float64, torch.bfloat16, torch.int64]):

@@ -166,7 +166,9 @@ def refusals(ranks):
 
     refused("tensor is on meta", lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group))
     refused("sparse", lambda: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group))
-    refused("BAND", lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), dist.ReduceOp.BAND, group=group))
+    refused("BAND combines bits", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, group=group))
+    numbers = torch.ones(ranks.size, dtype=torch.int32)
+    refused("BOR", lambda: dist.reduce_scatter_tensor(numbers[:1].clone(), numbers, dist.ReduceOp.BOR, group=group))
     refused("no average", lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG, group=group))
     refused("in one place", lambda: dist.all_reduce(torch.ones(1).expand(3), group=group))
     refused("an output of 7", lambda: dist.all_gather_into_tensor(torch.ones(7), torch.ones(2), group=group))

@@ -215,6 +215,21 @@ def ddp_hooks(ranks):
 
 
 @scenario
+def memory_that_torch_gives_back(ranks):
+    """As the older FSDP does between calls: storage that a call has seen may still change its size."""
+    for tensor in (torch.ones(6, requires_grad=True), torch.ones(2, 3).t(), torch.ones(6)):
+        whole = torch.empty(6 * ranks.size)
+        dist.all_gather_into_tensor(whole, tensor, group=ranks.group)
+        dist.broadcast(tensor.detach(), 0, group=ranks.group)
+        dist.reduce(tensor.detach(), 0, group=ranks.group)
+        for each in (tensor, whole):
+            storage = each.untyped_storage()
+            size = storage.size()
+            storage.resize_(0)
+            storage.resize_(size)
+
+
+@scenario
 def fully_sharded(ranks):
     from torch.distributed.fsdp import fully_shard
 

@@ -7,7 +7,8 @@ for the copies here. Tensors that lie as calls want them go as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +28,26 @@ def all_reduce(core: Core, tensor: torch.Tensor, operation: Operation) -> None:
     row, name = row_of(staged.tensor)
     core.run("all_reduce", row, row, name, operation, 0)
     staged.store()
+
+
+def all_reduce_bits(core: Core, tensor: torch.Tensor, combine: Callable[..., torch.Tensor]) -> None:
+    """Combines the tensors of all ranks by a function of torch, in place: each rank gathers them all."""
+    combined = _combined(core, tensor, combine)
+    tensor.detach().copy_(combined)
+
+
+def reduce_bits(core: Core, tensor: torch.Tensor, combine: Callable[..., torch.Tensor], root: int) -> None:
+    """The same, for the root alone."""
+    combined = _combined(core, tensor, combine)
+    if core.rank == root:
+        tensor.detach().copy_(combined)
+
+
+def _combined(core: Core, tensor: torch.Tensor, combine: Callable[..., torch.Tensor]) -> torch.Tensor:
+    own = Staged(tensor).tensor
+    parts = own.new_empty(core.size, *own.shape)
+    all_gather_into(core, parts, own)
+    return functools.reduce(combine, parts.unbind(0))
 
 
 def reduce(core: Core, tensor: torch.Tensor, operation: Operation, root: int) -> None:

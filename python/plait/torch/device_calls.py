@@ -58,7 +58,7 @@ class DeviceCalls:
         self, communicator: Communicator, device: torch.device, explain: Explain, cuda: Any = TorchStreams
     ) -> None:
         self.communicator, self.device = communicator, device
-        self.rank = communicator.rank
+        self.rank, self.size = communicator.rank, communicator.size
         self.stream = cuda.Stream(device)
         self.cuda = cuda
         self._core, self._explain = communicator._core, explain

@@ -265,7 +265,7 @@ class ReceiveLane(Lane):
     _end = 1
 
     def __init__(self, *arguments: object) -> None:
-        self._kept: deque[tuple[int, numpy.ndarray]] = deque()  # tag and data of messages that nobody has asked for yet
+        self._kept: deque[tuple[int, torch.Tensor]] = deque()  # tag and data of messages that nobody has asked for yet
         super().__init__(*arguments)
 
     def add(self, post: Post) -> None:
@@ -290,7 +290,7 @@ class ReceiveLane(Lane):
             post.work.source = self._source
             post.work.finish()
             return
-        data = numpy.empty(size, numpy.uint8)
+        data = torch.empty(size, dtype=torch.uint8)
         core.exchange([], [(0, data)], None)
         with self._changed:
             post = post or self._take(tag)  # which may have come meanwhile
@@ -325,7 +325,7 @@ class ReceiveLane(Lane):
         with self._changed:
             self._posts.remove(post)
 
-    def _deliver(self, post: Post, data: numpy.ndarray) -> None:
+    def _deliver(self, post: Post, data: torch.Tensor) -> None:
         post.work.source = self._source
         own = _bytes_of(post.tensor)
         if own != data.nbytes:
@@ -333,7 +333,7 @@ class ReceiveLane(Lane):
             post.work.finish(self._explain(Mismatch(words)))
             return
         staged = Staged(post.tensor, load=False)
-        bytes_of_row(row_of(staged.tensor)[0])[:] = data
+        bytes_of_row(row_of(staged.tensor)[0]).copy_(data)
         staged.store()
         post.work.finish()
 

@@ -26,7 +26,7 @@ from . import calls
 from .checks import Checks
 from .gpus import Gpus
 from .messages import Messages
-from .operations import name_of, operation_of
+from .operations import function_of_bits, name_of, operation_of
 from .rendezvous import await_all, meet
 from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
@@ -196,16 +196,24 @@ class ProcessGroup(dist.ProcessGroup):
                 return work
         if is_sparse(tensors):
             return self._reduce_all_sparse(what, tensors, opts)
-        operations = []
+        reductions: list[Callable[[Any], None]] = []
         for tensor in tensors:
             check_tensor(tensor, what, writes=True)
-            operations.append(operation_of(opts.reduceOp, tensor.dtype, what))
+            reductions.append(self._reduction(what, tensor, opts))
 
         def perform(core: Any) -> None:
-            for tensor, operation in zip(tensors, operations, strict=True):
-                calls.all_reduce(core, tensor, operation)
+            for reduction in reductions:
+                reduction(core)
 
         return self._submit(what, tensors, perform, opts)
+
+    def _reduction(self, what: str, tensor: torch.Tensor, opts: Any) -> Callable[[Any], None]:
+        """What combines one tensor with those of the other ranks."""
+        combine = function_of_bits(opts.reduceOp, tensor.dtype, what)
+        if combine is not None:
+            return lambda core: calls.all_reduce_bits(core, tensor, combine)
+        operation = operation_of(opts.reduceOp, tensor.dtype, what)
+        return lambda core: calls.all_reduce(core, tensor, operation)
 
     def _reduce_all_sparse(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
         check_sum(opts.reduceOp, what)
@@ -220,7 +228,12 @@ class ProcessGroup(dist.ProcessGroup):
         opts = opts or dist.ReduceOptions()
         (tensor,) = tensors
         check_tensor(tensor, "reduce", writes=True)
-        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._check.root(opts.rootRank, "reduce")
+        root = self._check.root(opts.rootRank, "reduce")
+        combine = function_of_bits(opts.reduceOp, tensor.dtype, "reduce")
+        if combine is not None:
+            perform = lambda core: calls.reduce_bits(core, tensor, combine, root)  # noqa: E731
+            return self._submit("reduce", tensors, perform, opts)
+        operation = operation_of(opts.reduceOp, tensor.dtype, "reduce")
         return self._submit("reduce", tensors, lambda core: calls.reduce(core, tensor, operation, root), opts)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
