@@ -1,5 +1,7 @@
 """Scenarios of collectives, compared with Gloo or with what torch computes."""
 
+import math
+
 import plait
 import torch
 import torch.distributed as dist
@@ -75,6 +77,41 @@ def all_reduce_coalesced(ranks):
     manager.wait()
     for tensor, sum_of_all in zip(tensors, expected, strict=True):
         same(tensor, sum_of_all)
+
+
+@scenario
+def tensors_as_they_lie(ranks):
+    """The short way of a call takes what lies as it wants it, whatever its shape, and nothing else."""
+    core = ranks.group._communicator._core
+    size, whole, part = ranks.size, torch.ones(2, 3 * ranks.size), torch.ones(3, 2)
+    for collective, given, out in (
+        ("all_reduce", part.numpy(), part.numpy()),
+        ("all_reduce", part.t(), part.t()),
+        ("all_reduce", part.clone().requires_grad_(), part),
+        ("all_reduce", part, part.double()),
+        ("all_reduce", part, whole),
+        ("all_gather", whole, part),
+        ("reduce_scatter", part, whole),
+        ("gather", part, whole),
+        ("all_to_all", whole, whole),
+        ("all_reduce", None, part),
+    ):
+        assert core.run_on_tensors(collective, given, out, "sum", 0) is False, collective
+    assert core.run_on_tensors("reduce_scatter", whole, part, "sum", 0)
+    same(part, torch.full((3, 2), float(size)))
+    assert core.run_on_tensors("all_gather", part, whole, "sum", 0)
+    same(whole, torch.full((2, 3 * size), float(size)))
+    empty = torch.empty(0, 3)
+    assert core.run_on_tensors("all_reduce", empty, empty, "max", 0)
+    words = failure_of(lambda: core.run_on_tensors("all_reduce", part, part, "most", 0), plait.InvalidArgument)
+    assert "op 'most'" in words, words
+    # Others may take the long way in the same call.
+    tensor = torch.full((3, 2), ranks.rank + 1.0)
+    if ranks.rank == 0:
+        assert core.run_on_tensors("all_reduce", tensor, tensor, "prod", 0)
+    else:
+        core.run("all_reduce", tensor, tensor, "float32", "prod", 0)
+    same(tensor, torch.full((3, 2), float(math.factorial(size))))
 
 
 @scenario
