@@ -4,7 +4,7 @@ import os
 
 
 def get_include() -> str:
-    """The folder of the headers <plait/plait.h> and <plait/plait.hpp>, for -I."""
+    """The folder that has the headers, ``plait/plait.h`` for C and ``plait/plait.hpp`` for C++: for -I."""
     here = os.path.dirname(os.path.realpath(__file__))
     own = os.path.join(here, "include")
     return own if os.path.isdir(own) else os.path.normpath(os.path.join(here, "..", "..", "include"))
