@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -124,6 +124,14 @@ release:  ## build the C and C++ interface with kernels for all GPU targets, for
 	@$(CMAKE) -B $(INSTALLED) -DCMAKE_BUILD_TYPE=Release -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(INSTALLED_ARCHITECTURES)'
 	@$(COMPILE) $(INSTALLED) -j $(JOBS) --target plait
+
+# Wheels have kernels for all targets as well. pip makes one for systems like this; auditwheel looks at what it links, and
+# names the oldest systems that have it.
+WHEELS ?= build/wheels
+wheel:  ## build a wheel with kernels for all GPU targets, tagged manylinux, in WHEELS (default build/wheels)
+	$(PREPARE) build wheel
+	@rm -rf build/linux-wheel && CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(VENV)/bin/python -m pip wheel -q --no-deps -w build/linux-wheel .
+	@$(IN_VENV) auditwheel repair --only-plat -w '$(WHEELS)' build/linux-wheel/*.whl && ls '$(WHEELS)'/*
 
 # Root only copies files: other users could not rebuild what root has built.
 AS_ROOT ?= $(filter 0,$(shell id -u))

@@ -41,6 +41,7 @@ STEPS = {
     "demo": (["demo"], []),
     "torch": (["torch"], []),  # gigabytes
     "reference": (["reference"], []),
+    "wheel": (["wheel"], []),
     "lint": (["lint"], []),
     "kernels": (["kernels"], ["compiler"]),
     "tidy": (["tidy"], []),

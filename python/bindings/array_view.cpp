@@ -55,7 +55,10 @@ std::string shape_text(const std::vector<size_t>& shape) {
 ArrayView::ArrayView(nb::handle array, nb::handle dtype, const char* role, int device) : role_(role), device_(device) {
   if (PyObject_CheckBuffer(array.ptr()) != 0 && take_buffer(array)) {
     check_device(kHostMemory, 0);
-  } else if (const auto tensor = torch_tensor(array, role)) {
+  } else if (const auto tensor = torch_tensor(array)) {
+    if (is_negative_view(array)) {
+      refuse("the tensor is a negative view of others' elements; pass tensor.resolve_neg()");
+    }
     check_device(tensor->device_type, tensor->device_id);
     take_dlpack_tensor(*tensor, array);
   } else if (nb::hasattr(array, "__array_interface__")) {

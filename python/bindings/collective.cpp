@@ -1,6 +1,8 @@
 // Arrays in, calls out.
 #include "bindings/collective.hpp"
 
+#include <optional>
+
 #include "base/figures.hpp"
 #include "bindings/array_view.hpp"
 #include "bindings/new_array.hpp"
@@ -149,7 +151,8 @@ nb::object run_collective(CommunicatorHandle& handle, const Called& called, nb::
     output = new_like(input, from, dtype, shape, order.axes);
     output_type = nb::str(name(from.type()));  // numpy may have had to carry it as another
   }
-  const ArrayView to(output, output_type, "out", device);
+  std::optional<ArrayView> other;
+  const ArrayView& to = input.is(output) ? from : other.emplace(output, output_type, "out", device);
   check_output(to, from, is_new);
   if (device != kNoDevice) to.check_lies_in(order.axes);
   if (!fits(collective, to.shape(), shape, from.shape(), ranks)) {

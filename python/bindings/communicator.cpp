@@ -21,6 +21,7 @@
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
+#include "bindings/tensor_call.hpp"
 #include "bindings/torch_tensor.hpp"
 #include "plan/conditions.hpp"
 #include "tuner/tuner.hpp"
@@ -243,6 +244,16 @@ void bind_communicator(nb::module_& module) {
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"), nb::arg("stream") = 0)
       .def(
+          "run_on_tensors",
+          [](Handle& handle, const char* collective, nb::handle array, nb::handle out, nb::handle op, int root,
+             std::optional<uintptr_t> stream) {
+            return run_on_tensors(handle, parse_collective(collective), array, out, op, root, stream);
+          },
+          nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("op").none(), nb::arg("root"),
+          nb::arg("stream") = nb::none(),
+          "run() on tensors of torch as they lie, sooner; false where it has to be run(). Without a stream it takes "
+          "torch's current one.")
+      .def(
           "run_by_counts",
           [](Handle& handle, const char* collective, nb::handle array, nb::object out, nb::handle dtype, nb::handle op,
              int root, nb::handle send_counts, nb::handle send_displacements, nb::handle receive_counts,
@@ -271,7 +282,8 @@ void bind_communicator(nb::module_& module) {
           },
           nb::arg("plan"), "Has Call.by(plan, ...) run it.")
       .def("exchange", &exchange_arrays, nb::arg("sends"), nb::arg("receives"), nb::arg("dtype").none(),
-           nb::arg("stream") = 0)
+           nb::arg("stream") = 0, nb::arg("is_wanted") = nb::none(),
+           "`is_wanted`: asked in long waits of host memory, which time out only while it says yes.")
       .def("split", &split, nb::arg("color").none(), nb::arg("key").none(), nb::arg("settings").none())
       .def(
           "share",

@@ -52,19 +52,29 @@ void add(Ends& ends, PeerMessage::Kind kind, nb::sequence pairs, nb::handle dtyp
   for (const nb::handle pair : pairs) ends.emplace_back(kind, pair[0], pair[1], dtype, device);
 }
 
+// The check is called without the interpreter's lock, and lives no longer than the call of `function`.
+WantedCheck wanted_check(nb::handle function) {
+  if (function.is_none()) return {};
+  return [function] {
+    const nb::gil_scoped_acquire acquire;
+    return nb::cast<bool>(function());
+  };
+}
+
 }  // namespace
 
 void exchange_arrays(CommunicatorHandle& handle, nb::sequence sends, nb::sequence receives, nb::handle dtype,
-                     uintptr_t stream) {
+                     uintptr_t stream, nb::handle is_wanted) {
   Ends ends;
   const int device = handle.open()->device();
   add(ends, PeerMessage::Kind::kSend, sends, dtype, device);
   add(ends, PeerMessage::Kind::kReceive, receives, dtype, device);
+  const WantedCheck check = wanted_check(is_wanted);
   handle.use([&](Communicator& communicator) {
     std::vector<PeerMessage> messages;
     for (End& end : ends) messages.push_back(end.begin());
     if (device == kNoDevice) {
-      communicator.exchange(messages);
+      communicator.exchange(messages, check);
     } else {
       void* const streams[] = {reinterpret_cast<void*>(stream)};
       communicator.enqueue_p2p(messages, streams);

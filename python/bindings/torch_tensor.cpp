@@ -2,7 +2,6 @@
 // conjugation or a sign, so torch is asked for them.
 #include "bindings/torch_tensor.hpp"
 
-#include "base/error.hpp"
 #include "bindings/python_text.hpp"
 
 namespace plait::python {
@@ -10,7 +9,26 @@ namespace {
 
 constexpr int kDlComplex = 5;
 
-bool calls_true(nb::handle object, const char* method) { return nb::cast<bool>(object.attr(method)()); }
+// Names that do not have to be made anew for each call.
+struct Names {
+  PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+  PyObject* is_conj = PyUnicode_InternFromString("is_conj");
+  PyObject* is_neg = PyUnicode_InternFromString("is_neg");
+};
+const Names& names() {
+  static const Names names;
+  return names;
+}
+
+bool is_true(PyObject* answer) {
+  const auto held = nb::steal(answer);
+  if (!held.is_valid()) nb::raise_python_error();
+  return nb::cast<bool>(held);
+}
+bool has_true(nb::handle object, PyObject* attribute) { return is_true(PyObject_GetAttr(object.ptr(), attribute)); }
+bool calls_true(nb::handle object, PyObject* method) {
+  return is_true(PyObject_CallMethodObjArgs(object.ptr(), method, nullptr));
+}
 
 const DlExchange* exchange_of(PyTypeObject* type) {
   const auto capsule =
@@ -38,31 +56,34 @@ const DlExchange* exchange_of_torch(nb::handle object) {
 
 }  // namespace
 
-std::optional<DlTensor> torch_tensor(nb::handle object, const char* role) {
+std::optional<DlTensor> torch_tensor(nb::handle object) {
   const DlExchange* const exchange = exchange_of_torch(object);
-  if (exchange == nullptr || exchange->give == nullptr || nb::cast<bool>(object.attr("requires_grad")))
-    return std::nullopt;
+  if (exchange == nullptr || exchange->give == nullptr || has_true(object, names().requires_grad)) return std::nullopt;
   DlTensor tensor{};
   if (exchange->give(object.ptr(), &tensor) != 0) {
     PyErr_Clear();
     return std::nullopt;
   }
-  // torch itself refuses the first; of the second, DLPack has no word.
-  if (tensor.code == kDlComplex && calls_true(object, "is_conj")) return std::nullopt;
-  if (calls_true(object, "is_neg")) {
-    fail(ErrorCode::kInvalidArgument, role, ": the tensor is a negative view of others' elements; pass ",
-         "tensor.resolve_neg()");
-  }
+  // torch itself refuses to give it by other ways.
+  if (tensor.code == kDlComplex && calls_true(object, names().is_conj)) return std::nullopt;
   return tensor;
 }
+
+bool is_negative_view(nb::handle tensor) { return calls_true(tensor, names().is_neg); }
 
 std::optional<uintptr_t> torch_stream(nb::handle object) {
   const DlExchange* const exchange = exchange_of_torch(object);
   if (exchange == nullptr || exchange->give == nullptr) return std::nullopt;
   DlTensor tensor{};
+  if (exchange->give(object.ptr(), &tensor) == 0) return current_stream_of(object, tensor);
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+std::optional<uintptr_t> current_stream_of(nb::handle object, const DlTensor& tensor) {
+  const DlExchange* const exchange = exchange_of_torch(object);
   void* stream = nullptr;
-  if (exchange->give(object.ptr(), &tensor) != 0 || tensor.device_type != kDlCuda ||
-      exchange->current_stream(tensor.device_type, tensor.device_id, &stream) != 0) {
+  if (tensor.device_type != kDlCuda || exchange->current_stream(tensor.device_type, tensor.device_id, &stream) != 0) {
     PyErr_Clear();
     return std::nullopt;
   }

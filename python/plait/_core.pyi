@@ -544,6 +544,15 @@ class Communicator:
         root: int,
         stream: int = 0,
     ) -> object: ...
+    def run_on_tensors(
+        self,
+        collective: str,
+        array: object | None,
+        out: object | None,
+        op: str | PremulSum | None,
+        root: int,
+        stream: int | None = None,
+    ) -> bool: ...
     def run_by_counts(
         self,
         collective: str,
@@ -575,6 +584,7 @@ class Communicator:
         receives: Sequence[tuple[int, object]],
         dtype: object | None,
         stream: int = 0,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> None: ...
     def split(self, color: object | None, key: object, settings: object | None) -> Communicator | None: ...
     def barrier(self) -> None: ...

@@ -300,9 +300,11 @@ class Communicator:
     def _run(self, collective: str, array: Any, out: Any, dtype: Any, op: Op, root: int, stream: Any) -> Any:
         if self._device is None and (stream is None or streams.is_blocking(stream)):
             return self._core.run(collective, array, out, dtype, op, root)
-        if stream is None:
+        if stream is None:  # the same as below, sooner
+            if out is array and dtype is None and self._core.run_on_tensors(collective, array, out, op, root):
+                return out
             current = _core.torch_stream(array) if out is None or type(out) is type(array) else None
-            if current is not None:  # the same as below, sooner
+            if current is not None:
                 return self._core.run(collective, array, out, dtype, op, root, current)
 
         def call(handle: int) -> Any:

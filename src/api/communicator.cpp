@@ -187,12 +187,12 @@ void Communicator::run(std::shared_ptr<const VerifiedPlan> plan, const void* inp
   run(call, input, output);
 }
 
-void Communicator::exchange(std::span<const PeerMessage> messages) {
+void Communicator::exchange(std::span<const PeerMessage> messages, const WantedCheck& is_wanted) {
   Impl& impl = held(impl_);
   check_messages(messages, impl.rank, impl.size);
   if (impl.host_log.shows()) [[unlikely]]
     impl.host_log.write(messages, nullptr);
-  impl.host.exchange(messages);
+  impl.host.exchange(messages, is_wanted);
 }
 
 void Communicator::send(const void* data, size_t count, DataType type, int peer) {

@@ -135,8 +135,9 @@ class Communicator {
   // Sends and receives several messages at once (see runtime/peer_message.hpp). Returns when all sent data has left its
   // buffers and all received data is there. Only the named ranks take part. Messages of one exchange do not wait for
   // each other, except for those of one kind with the same peer. Messages and collectives do not wait for each other
-  // either. If the two ends of a message have different sizes, both ranks get kMismatch.
-  void exchange(std::span<const PeerMessage> messages);
+  // either. If the two ends of a message have different sizes, both ranks get kMismatch. `is_wanted`, if it is given,
+  // is asked in long waits, which can time out only while it says yes: for receives that may never be needed.
+  void exchange(std::span<const PeerMessage> messages, const WantedCheck& is_wanted = {});
   // Sends one message to another rank. It may return before the other rank receives, if the message is small; do not
   // rely on that. Two ranks that send to each other use exchange().
   void send(const void* data, size_t count, DataType type, int peer);

@@ -11,6 +11,9 @@ namespace plait {
 // Called now and then by whoever waits long; throws to end the wait. For interpreters, which want to hear Ctrl-C.
 using InterruptCheck = std::function<void()>;
 
+// Asked now and then in a long wait: whether anybody still wants what it waits for. Only then can it time out.
+using WantedCheck = std::function<bool()>;
+
 class Deadline {
  public:
   // `seconds` from now; more than a year counts as a year, so that the clock's arithmetic cannot overflow.

@@ -94,6 +94,11 @@ class WaitClock {
   bool is_running() const { return last_look_ != 0; }
   void reset() { *this = {}; }
   double waited() const { return waited_; }
+  // Begins to count anew, for a wait that may take any time so far.
+  void hold() {
+    waited_ = 0;
+    next_examination_ = kSeldomestExamination;
+  }
 
   // Counts the time since the last poll. Returns true when it is time to examine the peers. That is often at first and
   // seldom later: if ranks outnumber cores, the examinations of many ranks would slow down the one that they wait for.

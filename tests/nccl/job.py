@@ -37,7 +37,14 @@ class Rank(NamedTuple):
     said: str
 
 
-def start(rank: int, commands: Sequence[str], count: int, room: str, variables: dict[str, str]) -> subprocess.Popen:
+def start(
+    rank: int,
+    commands: Sequence[str],
+    count: int,
+    room: str,
+    variables: dict[str, str],
+    program: Sequence[str] = (RANK_PROGRAM,),
+) -> subprocess.Popen:
     environment = CLEAN | {
         "LD_PRELOAD": DROP_IN,
         "LD_LIBRARY_PATH": str(Path(NCCL).parent),
@@ -52,7 +59,7 @@ def start(rank: int, commands: Sequence[str], count: int, room: str, variables: 
     environment |= variables
     environment = {name: value for name, value in environment.items() if value != "unset"}
     return subprocess.Popen(
-        [RANK_PROGRAM, *commands], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*program, *commands], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
@@ -89,6 +96,23 @@ def run(
         with ended(started):
             said = [process.communicate(timeout=60)[0] for process in started]
     return [Rank(process.returncode, read(text), text) for process, text in zip(started, said, strict=True)]
+
+
+def run_by_ctypes(**variables: str) -> list[Rank]:
+    """Two ranks of ctypes_rank.py, which open the form with NCCL's own name from the file that a variable names."""
+    opened = {
+        "LD_PRELOAD": "unset",
+        "LD_LIBRARY_PATH": "unset",
+        "VLLM_NCCL_SO_PATH": BY_NAME,
+        "PLAIT_NCCL_LIBRARY": NCCL,
+    }
+    program = (sys.executable, str(Path(__file__).with_name("ctypes_rank.py")))
+    with tempfile.TemporaryDirectory() as room:
+        arguments = [Path(room).name, NCCL, PLAIT, CUDA]
+        started = [start(rank, arguments, 2, room, opened | variables, program) for rank in range(2)]
+        with ended(started):
+            said = [process.communicate(timeout=60)[0] for process in started]
+    return [Rank(process.returncode, [], text) for process, text in zip(started, said, strict=True)]
 
 
 def check_forwarded(done: list[Rank], why: str = "", step: int = 1) -> None:

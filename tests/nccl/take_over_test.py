@@ -37,6 +37,7 @@ from job import (
     ended,
     read,
     run,
+    run_by_ctypes,
     start,
     table,
 )
@@ -447,6 +448,31 @@ def test_by_name() -> None:
     done = run("init 1", REDUCE, "destroy", NCCL_DEBUG="INFO", **by_name)
     check_taken(done)
     assert all(BY_NAME in rank.said and NCCL in rank.said for rank in done), done
+
+
+def test_opened_by_ctypes() -> None:
+    """As vLLM opens NCCL: collectives and messages are Plait's or NCCL's, and communicators always NCCL's."""
+    group = ["ncclGroupStart", "ncclGroupEnd"]
+    alone = {
+        "all_reduce": ["ncclAllReduce"],
+        "reduce": ["ncclReduce"],
+        "all_gather": ["ncclAllGather"],
+        "reduce_scatter": ["ncclReduceScatter"],
+        "broadcast": ["ncclBroadcast"],
+        "messages": [group[0], "ncclSend", "ncclRecv", group[1]],
+    }
+    for take in ("all", "none"):
+        for number, rank in enumerate(run_by_ctypes(PLAIT_NCCL_TAKE=take)):
+            assert rank.rc == 0 and "version 23201" in rank.said, rank
+            lines = [line.split(" |") for line in rank.said.splitlines() if line.count(" |") == 2]
+            nccl = {what: called.split() for what, called, _ in lines}
+            plait = {what: called.split() for what, _, called in lines}
+            assert nccl.pop("destroy") == ["ncclCommDestroy"], rank
+            assert plait.pop("destroy") == ([f"destroy({number})"] if take == "all" else []), rank
+            if take == "none":
+                assert nccl == alone and not any(plait.values()), rank
+            else:
+                assert nccl == {what: [] for what in alone} | {"messages": group} and all(plait.values()), rank
 
 
 def test_libplait_is_beside_the_drop_in() -> None:

@@ -69,6 +69,11 @@ def test_import_takes_little_with_it():
     assert result.stdout.split() == []
 
 
+def test_compilers_find_headers_and_library():
+    assert (Path(plait.get_include()) / "plait" / "plait.h").is_file()
+    assert {"libplait.so", "libplait_nccl.so"} <= {file.name for file in Path(plait.get_library_dir()).iterdir()}
+
+
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
 def test_module_shows_nothing_but_its_entry():
     """Else parts of a C++ library that was linked into it mix with those of numpy's, say, and end the process."""

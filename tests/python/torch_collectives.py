@@ -1,8 +1,11 @@
 """Scenarios of collectives, compared with Gloo or with what torch computes."""
 
+import math
+
+import plait
 import torch
 import torch.distributed as dist
-from torch_support import BYTES, COMPLEX, FLOATS, INTEGERS, combined, operation, same, scenario
+from torch_support import BYTES, COMPLEX, FLOATS, INTEGERS, combined, failure_of, operation, same, scenario
 
 
 @scenario
@@ -74,6 +77,79 @@ def all_reduce_coalesced(ranks):
     manager.wait()
     for tensor, sum_of_all in zip(tensors, expected, strict=True):
         same(tensor, sum_of_all)
+
+
+@scenario
+def tensors_as_they_lie(ranks):
+    """The short way of a call takes what lies as it wants it, whatever its shape, and nothing else."""
+    core = ranks.group._communicator._core
+    size, whole, part = ranks.size, torch.ones(2, 3 * ranks.size), torch.ones(3, 2)
+    for collective, given, out in (
+        ("all_reduce", part.numpy(), part.numpy()),
+        ("all_reduce", part.t(), part.t()),
+        ("all_reduce", part.clone().requires_grad_(), part),
+        ("all_reduce", part, part.double()),
+        ("all_reduce", part, whole),
+        ("all_gather", whole, part),
+        ("reduce_scatter", part, whole),
+        ("gather", part, whole),
+        ("all_to_all", whole, whole),
+        ("all_reduce", None, part),
+    ):
+        assert core.run_on_tensors(collective, given, out, "sum", 0) is False, collective
+    assert core.run_on_tensors("reduce_scatter", whole, part, "sum", 0)
+    same(part, torch.full((3, 2), float(size)))
+    assert core.run_on_tensors("all_gather", part, whole, "sum", 0)
+    same(whole, torch.full((2, 3 * size), float(size)))
+    empty = torch.empty(0, 3)
+    assert core.run_on_tensors("all_reduce", empty, empty, "max", 0)
+    words = failure_of(lambda: core.run_on_tensors("all_reduce", part, part, "most", 0), plait.InvalidArgument)
+    assert "op 'most'" in words, words
+    # Others may take the long way in the same call.
+    tensor = torch.full((3, 2), ranks.rank + 1.0)
+    if ranks.rank == 0:
+        assert core.run_on_tensors("all_reduce", tensor, tensor, "prod", 0)
+    else:
+        core.run("all_reduce", tensor, tensor, "float32", "prod", 0)
+    same(tensor, torch.full((3, 2), float(math.factorial(size))))
+
+
+@scenario
+def reductions_of_bits(ranks):
+    functions = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+    for dtype in ranks.rounds(20, [*INTEGERS, torch.bool]):
+        name, root = ranks.shared.choice(list(functions)), ranks.shared.choice([None, *range(ranks.size)])
+        tensor = ranks.fill(ranks.shape(), dtype)
+        before, everything = tensor.clone(), ranks.all(tensor)
+        expected = everything[0]
+        for other in everything[1:]:
+            expected = functions[name](expected, other)
+        if root is None:
+            dist.all_reduce(tensor, operation(name), group=ranks.group)
+        else:
+            dist.reduce(tensor, root, operation(name), group=ranks.group)
+        same(tensor, expected if root in (None, ranks.rank) else before)
+
+
+@scenario
+def all_reduce_of_sparse_tensors(ranks):
+    """By coordinates, some of them twice, with dense axes or without, and ranks that have no value."""
+    for dtype in ranks.rounds(20, [torch.float32, torch.float64, torch.bfloat16, torch.int64]):
+        shape = [ranks.shared.randint(1, 6) for _ in range(ranks.shared.randint(1, 4))]
+        sparse_axes, count = ranks.shared.randint(1, len(shape)), ranks.own.randint(0, 8)
+        places = [[ranks.own.randrange(size) for _ in range(count)] for size in shape[:sparse_axes]]
+        values = ranks.fill([count, *shape[sparse_axes:]], dtype)
+        places = torch.tensor(places, dtype=torch.int64).reshape(sparse_axes, count)
+        tensor = torch.sparse_coo_tensor(places, values, shape)
+        expected = combined(ranks.all(tensor.to_dense()), "SUM")
+        dist.all_reduce(tensor, group=ranks.group)
+        assert tensor.layout == torch.sparse_coo and tensor.sparse_dim() == sparse_axes
+        same(tensor.to_dense(), expected)
+    tensor = torch.eye(2 + ranks.rank).to_sparse()
+    words = failure_of(lambda: dist.all_reduce(tensor, dist.ReduceOp.MAX, group=ranks.group), plait.InvalidArgument)
+    assert "by SUM alone" in words, words
+    words = failure_of(lambda: dist.all_reduce(tensor, group=ranks.group), plait.Mismatch)
+    assert "all_reduce of sparse tensors: rank" in words, words
 
 
 @scenario

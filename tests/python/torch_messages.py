@@ -1,5 +1,6 @@
 """Scenarios of messages and of errors."""
 
+import time
 from datetime import timedelta
 
 import plait
@@ -66,6 +67,97 @@ def message_of_another_size(ranks):
 
 
 @scenario
+def messages_from_any_rank(ranks):
+    """In a group whose ranks have other numbers in the job, beside messages from ranks that are named."""
+    group = dist.new_group(list(reversed(range(ranks.size))), backend="plait")
+    others = [rank for rank in range(ranks.size) if rank != ranks.rank]
+    for _ in range(5):
+        counts = [ranks.shared.randint(1, 4) for _ in range(ranks.size)]  # messages from a rank to each other
+        tag, size = ranks.shared.randint(0, 2), ranks.shared.choice([1, 1000, 300_000])
+        sends = [
+            dist.isend(torch.full((size,), ranks.rank + 1.0), other, group=group, tag=tag)
+            for other in others
+            for _ in range(counts[ranks.rank])
+        ]
+        missing = {other: counts[other] for other in others}
+        while any(missing.values()):
+            source = ranks.own.choice([None, next(other for other in others if missing[other])])
+            found = torch.zeros(size)
+            if ranks.own.random() < 0.5:
+                sender = dist.recv(found, source, group=group, tag=tag)
+            else:
+                work = dist.irecv(found, source, group=group, tag=tag)
+                work.wait()
+                sender = dist.get_global_rank(group, work._source_rank())
+            same(found, torch.full((size,), sender + 1.0))
+            missing[sender] -= 1
+            assert missing[sender] >= 0 and source in (None, sender)
+        for work in sends:
+            work.wait()
+    dist.barrier(ranks.gloo)
+    dist.destroy_process_group(group)
+
+
+@scenario
+def wait_that_nobody_needs_has_no_timeout(ranks):
+    """Only one of two ranks sends: the wait for the other outlives the time-out, and brings its message."""
+    seconds = 0.3
+    group = dist.new_group(backend="plait", timeout=timedelta(seconds=seconds))
+    receiver, sender, later = range(3)
+    lanes = group._messages._lanes
+    if ranks.rank == receiver:
+        for _ in (sender, later):
+            dist.recv(torch.zeros(3), group=group)
+        work = dist.irecv(torch.zeros(3), group=group)
+        while not all(lane._is_listening for lane in lanes.values()):
+            time.sleep(0.001)
+    else:
+        dist.send(torch.ones(3), receiver, group=group)
+    dist.barrier(ranks.gloo)
+    if ranks.rank == sender:
+        dist.send(torch.ones(3), receiver, group=group)
+    if ranks.rank == receiver:
+        work.wait()
+        assert work._source_rank() == sender and lanes[later, receiver]._is_listening
+        time.sleep(3 * seconds)
+    dist.barrier(ranks.gloo)
+    if ranks.rank == later:
+        dist.send(torch.full((3,), 7.0), receiver, group=group)
+    if ranks.rank == receiver:
+        dist.recv(found := torch.zeros(3), later, group=group)
+        same(found, torch.full((3,), 7.0))
+        error = failure_of(lambda: dist.recv(torch.zeros(3), group=group), plait.Timeout)
+        assert "to rank 0" in error, error
+    dist.barrier(ranks.gloo)
+
+
+@scenario
+def any_rank_but_those_that_left(ranks):
+    """A rank that leaves in order ends a receive from any rank only if it was the last that could send."""
+    group = dist.new_group(backend="plait")
+    receiver, first, last = range(3)
+    if ranks.rank == receiver:
+        for _ in (first, last):
+            dist.recv(torch.zeros(3), group=group)
+        works = [dist.irecv(torch.zeros(3), group=group) for _ in range(2)]
+    else:
+        dist.send(torch.ones(3), receiver, group=group)
+    dist.barrier(ranks.gloo)
+    if ranks.rank == first:
+        dist.destroy_process_group(group)
+    dist.barrier(ranks.gloo)
+    if ranks.rank == last:
+        dist.send(torch.ones(3), receiver, group=group)
+        dist.destroy_process_group(group)
+    if ranks.rank == receiver:
+        works[0].wait()
+        assert works[0]._source_rank() == last
+        error = failure_of(works[1].wait, plait.PeerFailed)
+        assert "closed its communicator" in error, error
+        dist.destroy_process_group(group)
+
+
+@scenario
 def refusals(ranks):
     group = ranks.group
 
@@ -74,13 +166,14 @@ def refusals(ranks):
 
     refused("tensor is on meta", lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group))
     refused("sparse", lambda: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group))
-    refused("BAND", lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), dist.ReduceOp.BAND, group=group))
+    refused("BAND combines bits", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, group=group))
+    numbers = torch.ones(ranks.size, dtype=torch.int32)
+    refused("BOR", lambda: dist.reduce_scatter_tensor(numbers[:1].clone(), numbers, dist.ReduceOp.BOR, group=group))
     refused("no average", lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG, group=group))
     refused("in one place", lambda: dist.all_reduce(torch.ones(1).expand(3), group=group))
     refused("an output of 7", lambda: dist.all_gather_into_tensor(torch.ones(7), torch.ones(2), group=group))
     refused("its parts [1", lambda: dist.all_to_all_single(torch.ones(9), torch.ones(9), [1] * ranks.size, group=group))
     other = (ranks.rank + 1) % ranks.size
-    refused("pass src=", lambda: dist.recv(torch.ones(1), group=group))
     refused("sparse", lambda: dist.send(torch.eye(2).to_sparse(), other, group=group))
     dist.all_reduce(tensor := torch.ones(1), group=group)  # the group goes on
     assert tensor.item() == ranks.size
@@ -114,5 +207,5 @@ def rank_that_does_not_come(ranks):
     group = dist.new_group(backend="plait", timeout=timedelta(seconds=1))
     if ranks.rank != 1:
         error = failure_of(lambda: dist.all_reduce(torch.ones(2), group=group), plait.Timeout)
-        assert "rank 1" in error, error
+        assert "rank 1" in error and "more than 1 s (the timeout of the process group)" in error, error
     dist.barrier(ranks.gloo)

@@ -177,6 +177,24 @@ def ddp(ranks):
 
 
 @scenario
+def ddp_of_sparse_gradients(ranks):
+    def weights(group):
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.EmbeddingBag(30, 4, mode="sum", sparse=True), torch.nn.Linear(4, 2))
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        words = torch.Generator().manual_seed(ranks.rank)
+        for _ in range(3):
+            optimizer.zero_grad()
+            wrapped(torch.randint(30, (5, 6), generator=words)).square().sum().backward()
+            assert model[0].weight.grad.layout == torch.sparse_coo
+            optimizer.step()
+        return [parameter.detach() for parameter in model.parameters()]
+
+    close(weights(ranks.group), weights(ranks.gloo))
+
+
+@scenario
 def ddp_hooks(ranks):
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
@@ -194,6 +212,21 @@ def ddp_hooks(ranks):
     # Its callbacks wait for calls of their own; with several buckets these would have no order.
     state = powerSGD_hook.PowerSGDState(ranks.group, start_powerSGD_iter=2, min_compression_rate=1)
     trained(ranks, with_hook(state, powerSGD_hook.powerSGD_hook))
+
+
+@scenario
+def memory_that_torch_gives_back(ranks):
+    """As the older FSDP does between calls: storage that a call has seen may still change its size."""
+    for tensor in (torch.ones(6, requires_grad=True), torch.ones(2, 3).t(), torch.ones(6)):
+        whole = torch.empty(6 * ranks.size)
+        dist.all_gather_into_tensor(whole, tensor, group=ranks.group)
+        dist.broadcast(tensor.detach(), 0, group=ranks.group)
+        dist.reduce(tensor.detach(), 0, group=ranks.group)
+        for each in (tensor, whole):
+            storage = each.untyped_storage()
+            size = storage.size()
+            storage.resize_(0)
+            storage.resize_(size)
 
 
 @scenario

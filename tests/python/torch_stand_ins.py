@@ -113,10 +113,18 @@ class Calls(device_calls.DeviceCalls):
         self._account(collective)
         super().run(collective, *arguments)
 
-    def run_now(self, collective, *arguments):
-        self._handle = self.cuda.current_handle(0)
+    def _run_on_tensors(self, collective, given, out, operation, root, handle):
+        if not super()._run_on_tensors(collective, given, out, operation, root, handle):
+            return False
+        self._handle = handle
         self._account(collective)
-        return super().run_now(collective, *arguments)
+        return True
+
+    def run_on_tensors(self, collective, *arguments):
+        is_taken = super().run_on_tensors(collective, *arguments)
+        if is_taken:
+            self._account(collective)
+        return is_taken
 
     def exchange(self, *arguments):
         self._account("exchange")

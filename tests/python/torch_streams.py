@@ -174,6 +174,8 @@ def tensors_of_two_devices(ranks):
     same(tensor, torch.full((2,), float(ranks.size)))
     same(in_host_memory, torch.full((3,), float(ranks.size)))
     dist.barrier(group)
+    words = failure_of(lambda: group.recv_anysource([on_gpu(torch.ones(1))], 0), plait.InvalidArgument)
+    assert "pass src=" in words, words
 
 
 @scenario

@@ -2,12 +2,13 @@
 
 Every function is one rank's part, and takes tensors of any strides that were checked before. In host memory it returns
 when it is done. On GPUs it puts its work on the stream of `core`, a DeviceCalls, which is then torch's current stream
-for the copies here; tensors that lie as calls want them go there as they are.
+for the copies here. Tensors that lie as calls want them go as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,13 +22,32 @@ Operation = Any  # a name, or a PremulSum
 
 def all_reduce(core: Core, tensor: torch.Tensor, operation: Operation) -> None:
     """Combines the tensors of all ranks, in place."""
-    if _goes_as_it_is(tensor):
-        core.run("all_reduce", tensor, tensor, None, operation, 0)
+    if core.run_on_tensors("all_reduce", tensor, tensor, operation, 0):
         return
     staged = Staged(tensor)
     row, name = row_of(staged.tensor)
     core.run("all_reduce", row, row, name, operation, 0)
     staged.store()
+
+
+def all_reduce_bits(core: Core, tensor: torch.Tensor, combine: Callable[..., torch.Tensor]) -> None:
+    """Combines the tensors of all ranks by a function of torch, in place: each rank gathers them all."""
+    combined = _combined(core, tensor, combine)
+    tensor.detach().copy_(combined)
+
+
+def reduce_bits(core: Core, tensor: torch.Tensor, combine: Callable[..., torch.Tensor], root: int) -> None:
+    """The same, for the root alone."""
+    combined = _combined(core, tensor, combine)
+    if core.rank == root:
+        tensor.detach().copy_(combined)
+
+
+def _combined(core: Core, tensor: torch.Tensor, combine: Callable[..., torch.Tensor]) -> torch.Tensor:
+    own = Staged(tensor).tensor
+    parts = own.new_empty(core.size, *own.shape)
+    all_gather_into(core, parts, own)
+    return functools.reduce(combine, parts.unbind(0))
 
 
 def reduce(core: Core, tensor: torch.Tensor, operation: Operation, root: int) -> None:
@@ -46,8 +66,7 @@ def reduce(core: Core, tensor: torch.Tensor, operation: Operation, root: int) ->
 
 def broadcast(core: Core, tensor: torch.Tensor, root: int) -> None:
     """Gives every rank the root's tensor, in place."""
-    if _goes_as_it_is(tensor):
-        core.run("broadcast", tensor, tensor, None, "sum", root)
+    if core.run_on_tensors("broadcast", tensor, tensor, "sum", root):
         return
     staged = Staged(tensor, load=core.rank == root)
     row, name = row_of(staged.tensor)
@@ -70,8 +89,7 @@ def all_gather(core: Core, outputs: Tensors, tensor: torch.Tensor) -> None:
 
 def all_gather_into(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
     """The same into one tensor that has them one after the other."""
-    if _are_rows(output, tensor):
-        core.run("all_gather", tensor, output, None, "sum", 0)
+    if core.run_on_tensors("all_gather", tensor, output, "sum", 0):
         return
     given, result = Staged(tensor), Staged(output, load=False)
     _all_gather(core, result.tensor, given.tensor)
@@ -97,8 +115,7 @@ def reduce_scatter(core: Core, output: torch.Tensor, tensors: Tensors, operation
 
 def reduce_scatter_from(core: Core, output: torch.Tensor, tensor: torch.Tensor, operation: Operation) -> None:
     """The same of one tensor that has them one after the other."""
-    if _are_rows(output, tensor):
-        core.run("reduce_scatter", tensor, output, None, operation, 0)
+    if core.run_on_tensors("reduce_scatter", tensor, output, operation, 0):
         return
     given, result = Staged(tensor), Staged(output, load=False)
     row, name = row_of(given.tensor)
@@ -179,8 +196,3 @@ def _as_bytes(tensors: Tensors) -> list[tuple[int, Any]]:
 def _goes_as_it_is(tensor: torch.Tensor) -> bool:
     """Whether a call on a GPU takes the tensor itself."""
     return tensor.is_cuda and lies_as_is(tensor)
-
-
-def _are_rows(output: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Whether a call on a GPU takes both as they are."""
-    return tensor.dim() == output.dim() == 1 and _goes_as_it_is(tensor) and lies_as_is(output)

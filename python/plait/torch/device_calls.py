@@ -10,11 +10,12 @@ import torch
 
 from ..communicator import Communicator
 from ..errors import Error, InvalidArgument
-from .device_work import DeviceWork
+from .device_work import AsideWork, DeviceWork
 
 Explain = Callable[[Error], Error]  # also keeps it, for the group
 
 _SECONDS_TO_END = 5.0
+_MOST_STREAMS = 64  # objects that are kept
 
 
 class TorchStreams:
@@ -57,11 +58,12 @@ class DeviceCalls:
         self, communicator: Communicator, device: torch.device, explain: Explain, cuda: Any = TorchStreams
     ) -> None:
         self.communicator, self.device = communicator, device
-        self.rank = communicator.rank
+        self.rank, self.size = communicator.rank, communicator.size
         self.stream = cuda.Stream(device)
         self.cuda = cuda
         self._core, self._explain = communicator._core, explain
-        self._current_handle, self._number = cuda.current_handle, device.index
+        self.current_handle, self.number = cuda.current_handle, device.index
+        self._streams: dict[int, Any] = {}  # torch's objects of streams that were current, by cudaStream_t
         self._own_handle = self.stream.cuda_stream
         self._handle = self._own_handle  # of the call that is being made
         self._before = cuda.Event()  # may be recorded anew as soon as the stream was told to wait for it
@@ -72,6 +74,11 @@ class DeviceCalls:
     def run(self, collective: str, array: Any, out: Any, dtype: Any, operation: Any, root: int) -> None:
         self._core.run(collective, array, out, dtype, operation, root, self._handle)
 
+    def run_on_tensors(
+        self, collective: str, given: torch.Tensor, out: torch.Tensor, operation: Any, root: int
+    ) -> bool:
+        return self._core.run_on_tensors(collective, given, out, operation, root, self._handle)
+
     def exchange(self, sends: Sequence[Any], receives: Sequence[Any], dtype: Any) -> None:
         self._core.exchange(sends, receives, dtype, self._handle)
 
@@ -81,6 +88,16 @@ class DeviceCalls:
         """torch's stream of a cudaStream_t."""
         return self.stream if handle == self._own_handle else self.cuda.stream_of(handle, self.device)
 
+    def current_stream(self) -> Any:
+        """torch's current stream. Made once for each, since that would take longer than the rest of a call."""
+        handle = self.current_handle(self.number)
+        stream = self._streams.get(handle)
+        if stream is None:
+            if len(self._streams) >= _MOST_STREAMS:
+                self._streams.clear()
+            stream = self._streams[handle] = self.cuda.current_stream(self.device)
+        return stream
+
     def run_now(
         self,
         collective: str,
@@ -89,22 +106,54 @@ class DeviceCalls:
         given: torch.Tensor,
         out: torch.Tensor,
         operation: Any,
-    ) -> DeviceWork:
-        """perform_now() of a collective without a root on tensors that lie as it wants them: the usual call, sooner."""
+        root: int = 0,
+    ) -> DeviceWork | None:
+        """perform_now() of a collective on tensors that lie as it wants them: the usual call, sooner. Others: None."""
         with self._lock:
-            handle = self._current_handle(self._number)
-            try:
-                self._core.run(collective, given, out, None, operation, 0, handle)
-            except Error as error:
-                raise self._explain(error) from None
+            handle = self.current_handle(self.number)
+            if not self._run_on_tensors(collective, given, out, operation, root, handle):
+                return None
         return DeviceWork(self, collective, number, result, handle)
+
+    def run_aside(
+        self,
+        collective: str,
+        number: int,
+        result: Sequence[torch.Tensor],
+        given: torch.Tensor,
+        out: torch.Tensor,
+        operation: Any,
+        root: int = 0,
+    ) -> DeviceWork | None:
+        """perform_aside() of the same. Where it is None, the group's own stream waits for the current one in vain."""
+        with self._lock:
+            self._await_current_stream()
+            if not self._run_on_tensors(collective, given, out, operation, root, self._own_handle):
+                return None
+            end = self.cuda.Event()
+            end.record(self.stream)
+        tensors = result if given is out else (given, out)
+        return AsideWork(self, collective, number, result, self._own_handle, end, tensors)
+
+    def _run_on_tensors(
+        self, collective: str, given: torch.Tensor, out: torch.Tensor, operation: Any, root: int, handle: int
+    ) -> bool:
+        try:
+            return self._core.run_on_tensors(collective, given, out, operation, root, handle)
+        except Error as error:
+            raise self._explain(error) from None
+
+    def _await_current_stream(self) -> None:
+        """The group's own stream goes on when the current one has come as far as it is now."""
+        self._before.record(self.current_stream())
+        self.stream.wait_event(self._before)
 
     def perform_now(
         self, what: str, number: int, result: Sequence[torch.Tensor], function: Callable[[DeviceCalls], None]
     ) -> DeviceWork:
         """Puts a call on the current stream, in whose order its program goes on."""
         with self._lock:
-            handle = self._handle = self._current_handle(self._number)
+            handle = self._handle = self.current_handle(self.number)
             self._call(function)
         return DeviceWork(self, what, number, result, handle)
 
@@ -123,10 +172,9 @@ class DeviceCalls:
         `tensors`: all that it reads and writes. `copies`: the function has torch copy, or allocate.
         """
         with self._lock:
-            self._before.record(self.cuda.current_stream(self.device))
-            self.stream.wait_event(self._before)
+            self._await_current_stream()
             end = self._perform_on_own_stream(function, copies)
-        return DeviceWork(self, what, number, result, self._own_handle, end, tensors)
+        return AsideWork(self, what, number, result, self._own_handle, end, tensors)
 
     def perform_behind(
         self,
@@ -140,7 +188,7 @@ class DeviceCalls:
         """The same behind what the group's own stream was told to wait for."""
         with self._lock:
             end = self._perform_on_own_stream(function, copies)
-        return DeviceWork(self, what, number, result, self._own_handle, end, result)
+        return AsideWork(self, what, number, result, self._own_handle, end, result)
 
     def _perform_on_own_stream(self, function: Callable[[DeviceCalls], None], copies: bool) -> Any:
         """Gives the event behind the call."""

@@ -21,29 +21,19 @@ _LONGEST_PAUSE = 0.005
 
 
 class DeviceWork(c10d.Work):
-    """One call that a stream performs.
+    """One call that a stream performs."""
 
-    It keeps the tensors of a call on the group's own stream until another stream waits for it: their memory belongs to
-    that stream, and the allocator would give it to the next tensor there. Who drops the work without wait() has the
-    allocator told (record_stream).
-    """
+    _end: Any = None  # the event behind the call, or behind what its stream has later; made when it is asked for
+    _future: torch.futures.Future | None = None
 
-    def __init__(
-        self,
-        calls: DeviceCalls,
-        what: str,
-        number: int,
-        result: Sequence[torch.Tensor],
-        handle: int,
-        end: Any = None,
-        tensors: Sequence[torch.Tensor] = (),
-    ) -> None:
-        """`handle`: the stream of the call. `end`: the event behind it; without one, the stream is waited for."""
-        super().__init__()
-        self._calls, self._name, self._number = calls, what, number
-        self._result, self.handle, self._end = result, handle, end
-        self._tensors = tensors
-        self._future: torch.futures.Future | None = None
+    def __init__(self, calls: DeviceCalls, what: str, number: int, result: Sequence[torch.Tensor], handle: int) -> None:
+        """`handle`: the stream of the call, which was the current one."""
+        c10d.Work.__init__(self)  # sooner than super()
+        self._calls = calls
+        self._name = what
+        self._number = number
+        self._result = result
+        self.handle = handle
 
     @property
     def what(self) -> str:
@@ -57,12 +47,11 @@ class DeviceWork(c10d.Work):
         goes on, for as long as its group allows.
         """
         calls = self._calls
-        if self._end is not None or calls.cuda.current_handle(calls.device.index) != self.handle:
+        if calls.current_handle(calls.number) != self.handle:
             calls.check()
-            calls.cuda.current_stream(calls.device).wait_event(self._event())
+            calls.current_stream().wait_event(self._event())
         if timeout:
             self._await(timeout.total_seconds())
-        self._tensors = ()
         return True
 
     def synchronize(self) -> None:
@@ -128,6 +117,38 @@ class DeviceWork(c10d.Work):
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         self._calls.check()
+
+
+class AsideWork(DeviceWork):
+    """One call on the group's own stream.
+
+    It keeps the call's tensors until another stream waits for it: their memory belongs to that stream, and the
+    allocator would give it to the next tensor there. Who drops the work without wait() has the allocator told
+    (record_stream).
+    """
+
+    def __init__(
+        self,
+        calls: DeviceCalls,
+        what: str,
+        number: int,
+        result: Sequence[torch.Tensor],
+        handle: int,
+        end: Any,
+        tensors: Sequence[torch.Tensor],
+    ) -> None:
+        """`end`: the event behind the call. `tensors`: all that it reads and writes."""
+        super().__init__(calls, what, number, result, handle)
+        self._end, self._tensors = end, tensors
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        calls = self._calls
+        calls.check()
+        calls.current_stream().wait_event(self._end)
+        if timeout:
+            self._await(timeout.total_seconds())
+        self._tensors = ()
+        return True
 
     def __del__(self) -> None:
         for tensor in self._tensors:

@@ -5,6 +5,9 @@ needs it, with a thread at each end that performs the messages in their order. S
 its peer, and where two ranks send to each other first, neither waits for ever. A message is a header, which has its tag
 and its bytes, and its data. A receiver that finds another tag than those that it waits for keeps the data until it is
 wanted.
+
+A receive from any rank is posted in the lanes from all of them, and belongs to the first that has a message for it. The
+others may then be in a wait that nobody needs any more. It has no time-out, and what it brings is kept.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy
 import torch
@@ -29,26 +32,39 @@ Explain = Callable[[Error], Error]
 
 _HEADER_NUMBERS = 2  # tag and bytes
 _SECONDS_TO_END = 2.0
+_HAS_LEFT = "closed its communicator"  # words of an error: its rank went in order
 
 
 class Messages:
     """The messages of one rank."""
 
-    def __init__(self, store: Store, rank: int, settings: _core.Settings, explain: Explain) -> None:
+    def __init__(self, store: Store, rank: int, size: int, settings: _core.Settings, explain: Explain) -> None:
         self._store, self._rank, self._settings, self._explain = store, rank, settings, explain
+        self._size = size
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._is_closed = False
 
     def send(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Sends the tensor; done when it may change."""
         work = Work(f"send of {tensor.numel()} {tensor.dtype} with tag {tag} to rank {peer}", [tensor])
-        self._lane(self._rank, peer).post(tensor, tag, work)
+        lane = self._lane(self._rank, peer)
+        lane.add(Post(tensor, tag, work, lanes=[lane]))
         return work
 
     def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Fills the tensor with the first message from `peer` that has the tag and was not received yet."""
         work = Work(f"recv of {tensor.numel()} {tensor.dtype} with tag {tag} from rank {peer}", [tensor])
-        self._lane(peer, self._rank).post(tensor, tag, work)
+        lane = self._lane(peer, self._rank)
+        lane.add(Post(tensor, tag, work, lanes=[lane]))
+        return work
+
+    def receive_any(self, tensor: torch.Tensor, tag: int) -> Work:
+        """Fills the tensor with a message from any other rank that has the tag and was not received yet."""
+        work = Work(f"recv of {tensor.numel()} {tensor.dtype} with tag {tag} from any rank", [tensor])
+        peers = (rank for rank in range(self._size) if rank != self._rank)
+        post = Post(tensor, tag, work, lanes=[self._lane(peer, self._rank) for peer in peers])
+        for lane in post.lanes:
+            lane.add(post)
         return work
 
     def close(self, reason: str, seconds: float) -> None:
@@ -69,12 +85,33 @@ class Messages:
         return lane
 
 
-class Post:
-    """A message as its rank asked for it."""
+class NotWanted(Exception):
+    """Nobody waits for a message of the lane any more."""
 
-    def __init__(self, tensor: torch.Tensor, tag: int, work: Work) -> None:
-        self.tensor, self.tag, self.work = tensor, tag, work
-        self.is_taken = False  # by a message that is on its way
+
+class Post:
+    """A message as its rank asked for it, in one lane, or in several of which one will have it."""
+
+    def __init__(self, tensor: torch.Tensor, tag: int, work: Work, lanes: Sequence[Lane]) -> None:
+        self.tensor, self.tag, self.work, self.lanes = tensor, tag, work, lanes
+        self._owner: Lane | None = None
+        self._lock = threading.Lock()
+
+    def take(self, lane: Lane) -> bool:
+        """Gives the message to the lane, for one that is on its way; whether no lane had it before."""
+        with self._lock:
+            is_free = self._owner is None
+            if is_free:
+                self._owner = lane
+            return is_free
+
+    def concerns(self, lane: Lane) -> bool:
+        """Whether the lane has the message, or may still have it."""
+        return self._owner in (None, lane)
+
+    def has_other_lanes(self, lane: Lane) -> bool:
+        """Whether another lane may still have the message if this one has ended."""
+        return self._owner is None and any(other is not lane and not other.has_failed for other in self.lanes)
 
 
 class Lane:
@@ -87,7 +124,8 @@ class Lane:
         self._source, self._destination = source, destination
         self._changed = threading.Condition()
         self._posts: deque[Post] = deque()
-        self._is_busy = False
+        self._is_busy = False  # its thread
+        self._is_listening = False  # for the next message, whichever it is
         self._is_closed = False
         self._failure: Error | None = None
         self._communicator: Communicator | None = None
@@ -96,13 +134,20 @@ class Lane:
 
     @property
     def is_busy(self) -> bool:
-        return self._is_busy or bool(self._posts)
+        """Whether a message is under way or wanted."""
+        return (self._is_busy and not self._is_listening) or self._has_wanted()
 
-    def post(self, tensor: torch.Tensor, tag: int, work: Work) -> None:
+    @property
+    def has_failed(self) -> bool:
+        """Whether no message comes through any more."""
+        return self._failure is not None
+
+    def add(self, post: Post) -> None:
+        """Has the message performed behind those that were added before."""
         with self._changed:
             if self._is_closed:
-                raise Error(f"{work.what}: the process group was destroyed")
-            self._posts.append(Post(tensor, tag, work))
+                raise Error(f"{post.work.what}: the process group was destroyed")
+            self._posts.append(post)
             self._changed.notify_all()
 
     def close(self, reason: str, seconds: float) -> None:
@@ -111,7 +156,7 @@ class Lane:
             self._changed.wait_for(lambda: not self.is_busy, seconds)
             self._is_closed = True
             self._changed.notify_all()
-        if self.is_busy and self._communicator is not None:
+        if self._is_busy and self._communicator is not None:
             self._communicator.abort(reason)
         self._thread.join(_SECONDS_TO_END)
 
@@ -127,6 +172,8 @@ class Lane:
                 if self._communicator is None:
                     self._meet()
                 self._perform(self._communicator._core)
+            except NotWanted:
+                pass
             except Exception as error:
                 self._fail(error)
         if self._communicator is not None:
@@ -136,11 +183,22 @@ class Lane:
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._posts or self._is_closed)
+            self._changed.wait_for(lambda: self._has_wanted() or self._is_closed)
             self._is_busy = bool(self._posts) and not self._is_closed
             if self._is_closed and self._posts:
                 self._fail(Error("the process group was destroyed before the message was done"))
             return self._is_busy
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody waits for a message of this lane."""
+        with self._changed:
+            return self._has_wanted()
+
+    def _has_wanted(self) -> bool:
+        """The same for who has the lock; forgets messages that other lanes have."""
+        if not all(post.concerns(self) for post in self._posts):
+            self._posts = deque(post for post in self._posts if post.concerns(self))
+        return bool(self._posts)
 
     def _meet(self) -> None:
         """Waits until the other end needs the lane, too: nothing else could be told to a call that is destroyed."""
@@ -149,9 +207,14 @@ class Lane:
         id = _core.create_unique_id() if self._end == 0 else None
         self._store.set(f"{name}/{self._end}", str(id) if id else "")
         other = f"{name}/{1 - self._end}"
-        await_key(self._store, other, self._settings.timeout_seconds, what, lambda: self._is_closed)
+        await_key(self._store, other, self._settings.timeout_seconds, what, self._check_wanted)
         id = id or _core.UniqueId.parse(self._store.get(other).decode())
         self._communicator = Communicator(id, self._end, 2, self._settings)
+
+    def _check_wanted(self) -> bool:
+        if not self._is_closed and not self._is_wanted():
+            raise NotWanted
+        return self._is_closed
 
     def _peer(self) -> int:
         return self._source if self._end == 1 else self._destination
@@ -166,11 +229,13 @@ class Lane:
             self._failure = self._explain(
                 kind(f"messages from rank {self._source} to rank {self._destination}: {error}{words}")
             )
+        has_left = not self._is_closed and _HAS_LEFT in str(error)
         with self._changed:
-            posts = list(self._posts)
+            posts = [post for post in self._posts if not (has_left and post.has_other_lanes(self))]
             self._posts.clear()
         for post in posts:
-            post.work.finish(self._failure)
+            if post.take(self) or post.concerns(self):
+                post.work.finish(self._failure)
 
     def _leave(self) -> None:
         try:
@@ -200,32 +265,32 @@ class ReceiveLane(Lane):
     _end = 1
 
     def __init__(self, *arguments: object) -> None:
-        self._kept: deque[tuple[int, numpy.ndarray]] = deque()  # tag and data of messages that nobody has asked for yet
+        self._kept: deque[tuple[int, torch.Tensor]] = deque()  # tag and data of messages that nobody has asked for yet
         super().__init__(*arguments)
 
-    def post(self, tensor: torch.Tensor, tag: int, work: Work) -> None:
+    def add(self, post: Post) -> None:
         with self._changed:
-            kept = next((message for message in self._kept if message[0] == tag), None)
-            if kept is not None:
-                self._kept = deque(message for message in self._kept if message is not kept)
-        if kept is None:
-            super().post(tensor, tag, work)
-        else:
-            self._deliver(Post(tensor, tag, work), kept[1])
+            kept = next((message for message in self._kept if message[0] == post.tag), None)
+            if kept is None:
+                super().add(post)
+                return
+            if not post.take(self):  # another lane was sooner
+                return
+            self._kept = deque(message for message in self._kept if message is not kept)
+        self._deliver(post, kept[1])
 
     def _perform(self, core: _core.Communicator) -> None:
-        header = numpy.empty(_HEADER_NUMBERS, numpy.int64)
-        core.exchange([], [(0, header)], None)
-        tag, size = map(int, header)
+        tag, size = self._listen(core)
         post = self._take(tag)
         if post is not None and _bytes_of(post.tensor) == size:
             staged = Staged(post.tensor, load=False)
             core.exchange([], [(0, bytes_of_row(row_of(staged.tensor)[0]))], None)
             staged.store()
             self._remove(post)
+            post.work.source = self._source
             post.work.finish()
             return
-        data = numpy.empty(size, numpy.uint8)
+        data = torch.empty(size, dtype=torch.uint8)
         core.exchange([], [(0, data)], None)
         with self._changed:
             post = post or self._take(tag)  # which may have come meanwhile
@@ -235,26 +300,40 @@ class ReceiveLane(Lane):
             self._remove(post)
             self._deliver(post, data)
 
+    def _listen(self, core: _core.Communicator) -> tuple[int, int]:
+        """The tag and the bytes of the next message."""
+        header = numpy.empty(_HEADER_NUMBERS, numpy.int64)
+        self._set_listening(True)
+        try:
+            core.exchange([], [(0, header)], None, is_wanted=self._is_wanted)
+        finally:
+            self._set_listening(False)
+        tag, size = map(int, header)
+        return tag, size
+
+    def _set_listening(self, is_listening: bool) -> None:
+        with self._changed:
+            self._is_listening = is_listening
+            self._changed.notify_all()
+
     def _take(self, tag: int) -> Post | None:
         """The first post with the tag that has no message yet. It stays among the posts, since it may fail."""
         with self._changed:
-            post = next((post for post in self._posts if post.tag == tag and not post.is_taken), None)
-            if post is not None:
-                post.is_taken = True
-            return post
+            return next((post for post in self._posts if post.tag == tag and post.take(self)), None)
 
     def _remove(self, post: Post) -> None:
         with self._changed:
             self._posts.remove(post)
 
-    def _deliver(self, post: Post, data: numpy.ndarray) -> None:
+    def _deliver(self, post: Post, data: torch.Tensor) -> None:
+        post.work.source = self._source
         own = _bytes_of(post.tensor)
         if own != data.nbytes:
             words = f"{post.work.what}: the tensor has {own} bytes and the message {data.nbytes}"
             post.work.finish(self._explain(Mismatch(words)))
             return
         staged = Staged(post.tensor, load=False)
-        bytes_of_row(row_of(staged.tensor)[0])[:] = data
+        bytes_of_row(row_of(staged.tensor)[0]).copy_(data)
         staged.store()
         post.work.finish()
 

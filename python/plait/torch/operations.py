@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +21,34 @@ _NAMES = {
     ReduceOp.RedOpType.MIN: "min",
     ReduceOp.RedOpType.MAX: "max",
 }
+
+
+# By their hash, which is the number of the kind. To compare them takes ten times as long.
+_NAMES_BY_HASH = {hash(ReduceOp(kind)): name for kind, name in _NAMES.items()}
+
+
+def name_of(op: ReduceOp) -> str | None:
+    """The name of a reduction, whatever is combined; None where it has none. Every call asks."""
+    return _NAMES_BY_HASH.get(hash(op))
+
+
+_OF_BITS = {
+    ReduceOp.RedOpType.BAND: torch.bitwise_and,
+    ReduceOp.RedOpType.BOR: torch.bitwise_or,
+    ReduceOp.RedOpType.BXOR: torch.bitwise_xor,
+}
+
+
+def function_of_bits(op: Any, dtype: torch.dtype, what: str) -> Callable[..., torch.Tensor] | None:
+    """torch's function for a reduction of bits, which Plait has none for; None where it is another.
+
+    Raises InvalidArgument for elements that are no whole numbers.
+    """
+    kind = getattr(op, "op", op)
+    function = _OF_BITS.get(kind)
+    if function is not None and (dtype.is_floating_point or dtype.is_complex):
+        raise InvalidArgument(f"{what}: {kind} combines bits of whole numbers, and elements of {dtype} are none")
+    return function
 
 
 def operation_of(op: Any, dtype: torch.dtype, what: str) -> str | _core.PremulSum:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import copy
 import os
+import re
 import sys
 import warnings
 import weakref
@@ -23,11 +24,11 @@ from .. import _core
 from ..errors import Error, InvalidArgument, Timeout
 from . import calls
 from .checks import Checks
-from .device_calls import DeviceCalls
 from .gpus import Gpus
 from .messages import Messages
-from .operations import operation_of
+from .operations import function_of_bits, name_of, operation_of
 from .rendezvous import await_all, meet
+from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
 from .work import CallQueue, Work, WorkOfMany, await_callbacks
 
@@ -35,6 +36,7 @@ Tensors = Sequence[torch.Tensor]
 
 _MOST_SECONDS = 7 * 24 * 3600.0  # the longest time-out that Plait's settings take
 _SECONDS_AT_EXIT = 5.0
+_SETTING_OF_TIMEOUT = re.compile("PLAIT_(BOOTSTRAP_)?TIMEOUT_SEC")
 _groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
 
 
@@ -73,7 +75,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._core = self._communicator._core
         self._queue = CallQueue(f"plait-{name}")
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
-        self._messages = Messages(self._own_store, rank, self._settings, self._explain)
+        self._messages = Messages(self._own_store, rank, size, self._settings, self._explain)
         self._gpus = self._make_gpus()
         self._barriers = 0
         self._calls = 0
@@ -187,31 +189,60 @@ class ProcessGroup(dist.ProcessGroup):
         return self._reduce_all("all_reduce_coalesced", tensors, opts or c10d.AllreduceCoalescedOptions())
 
     def _reduce_all(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
-        if len(tensors) == 1 and (on_gpu := self._gpu_now(tensors[0], opts)) is not None:
-            (tensor,) = tensors
-            operation = operation_of(opts.reduceOp, tensor.dtype, what)
-            return self._counted(on_gpu.run_now("all_reduce", self._calls, tensors, tensor, tensor, operation))
-        operations = []
+        if len(tensors) == 1:
+            tensor = tensors[0]
+            work = self._as_it_lies("all_reduce", tensors, tensor, tensor, name_of(opts.reduceOp), opts)
+            if work is not None:
+                return work
+        if is_sparse(tensors):
+            return self._reduce_all_sparse(what, tensors, opts)
+        reductions: list[Callable[[Any], None]] = []
         for tensor in tensors:
             check_tensor(tensor, what, writes=True)
-            operations.append(operation_of(opts.reduceOp, tensor.dtype, what))
+            reductions.append(self._reduction(what, tensor, opts))
 
         def perform(core: Any) -> None:
-            for tensor, operation in zip(tensors, operations, strict=True):
-                calls.all_reduce(core, tensor, operation)
+            for reduction in reductions:
+                reduction(core)
 
         return self._submit(what, tensors, perform, opts)
+
+    def _reduction(self, what: str, tensor: torch.Tensor, opts: Any) -> Callable[[Any], None]:
+        """What combines one tensor with those of the other ranks."""
+        combine = function_of_bits(opts.reduceOp, tensor.dtype, what)
+        if combine is not None:
+            return lambda core: calls.all_reduce_bits(core, tensor, combine)
+        operation = operation_of(opts.reduceOp, tensor.dtype, what)
+        return lambda core: calls.all_reduce(core, tensor, operation)
+
+    def _reduce_all_sparse(self, what: str, tensors: Tensors, opts: Any) -> c10d.Work:
+        check_sum(opts.reduceOp, what)
+
+        def perform(core: Any) -> None:
+            for tensor in tensors:
+                all_reduce_sum(core, tensor)
+
+        return self._submit(f"{what} of sparse tensors", tensors, perform, opts)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.ReduceOptions()
         (tensor,) = tensors
         check_tensor(tensor, "reduce", writes=True)
-        operation, root = operation_of(opts.reduceOp, tensor.dtype, "reduce"), self._check.root(opts.rootRank, "reduce")
+        root = self._check.root(opts.rootRank, "reduce")
+        combine = function_of_bits(opts.reduceOp, tensor.dtype, "reduce")
+        if combine is not None:
+            perform = lambda core: calls.reduce_bits(core, tensor, combine, root)  # noqa: E731
+            return self._submit("reduce", tensors, perform, opts)
+        operation = operation_of(opts.reduceOp, tensor.dtype, "reduce")
         return self._submit("reduce", tensors, lambda core: calls.reduce(core, tensor, operation, root), opts)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
         opts = opts or dist.BroadcastOptions()
         root = self._check.root(opts.rootRank, "broadcast")
+        if len(tensors) == 1:
+            work = self._as_it_lies("broadcast", tensors, tensors[0], tensors[0], "sum", opts, root)
+            if work is not None:
+                return work
         for tensor in tensors:
             check_tensor(tensor, "broadcast", writes=True)
 
@@ -252,9 +283,9 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _gather_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
         if len(outputs) == len(inputs) == 1:
-            (whole,), (part,) = outputs, inputs
-            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
-                return self._counted(on_gpu.run_now("all_gather", self._calls, outputs, part, whole, "sum"))
+            work = self._as_it_lies("all_gather", outputs, inputs[0], outputs[0], "sum", opts)
+            if work is not None:
+                return work
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check.whole(what, output, tensor, whole=output, part=tensor)
 
@@ -281,10 +312,9 @@ class ProcessGroup(dist.ProcessGroup):
     def _reduce_scatter_all(self, what: str, outputs: Tensors, inputs: Tensors, opts: Any) -> c10d.Work:
         opts = opts or dist.ReduceScatterOptions()
         if len(outputs) == len(inputs) == 1:
-            (part,), (whole,) = outputs, inputs
-            if (on_gpu := self._gpu_now_by_rows(whole, part, opts)) is not None:
-                operation = operation_of(opts.reduceOp, part.dtype, what)
-                return self._counted(on_gpu.run_now("reduce_scatter", self._calls, outputs, whole, part, operation))
+            work = self._as_it_lies("reduce_scatter", outputs, inputs[0], outputs[0], name_of(opts.reduceOp), opts)
+            if work is not None:
+                return work
         operations = []
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check.whole(what, output, tensor, whole=tensor, part=output)
@@ -407,7 +437,13 @@ class ProcessGroup(dist.ProcessGroup):
         return self._counted(self._messages.receive(tensor, peer, tag))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> c10d.Work:
-        raise InvalidArgument("recv: the backend 'plait' receives from a rank that is named; pass src=")
+        (tensor,) = tensors
+        check_tensor(tensor, "recv", writes=True)
+        if self._size == 1:
+            raise InvalidArgument("recv: there is no other rank in the group that could send")
+        if tensor.is_cuda:
+            raise InvalidArgument("recv: a tensor on a GPU is received from a rank that is named; pass src=")
+        return self._counted(self._messages.receive_any(tensor, tag))
 
     # --- The end ---
 
@@ -494,19 +530,23 @@ class ProcessGroup(dist.ProcessGroup):
         copies = len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
         return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
 
-    def _gpu_now(self, tensor: torch.Tensor, opts: Any) -> DeviceCalls | None:
-        """The GPU's calls, if this call can go at once: its program waits for it, and the tensor goes as it is."""
-        if not tensor.is_cuda or opts is None or opts.asyncOp or self._failure is not None or not lies_as_is(tensor):
+    def _as_it_lies(
+        self,
+        collective: str,
+        result: Tensors,
+        given: torch.Tensor,
+        out: torch.Tensor,
+        operation: str | None,
+        opts: Any,
+        root: int = 0,
+    ) -> c10d.Work | None:
+        """The usual call, sooner: tensors of a GPU that has a communicator, as they lie. None where it is another."""
+        on_gpu = self._gpus.calls.get(given.get_device())
+        if on_gpu is None or operation is None or self._failure is not None:
             return None
-        return self._gpus.calls.get(tensor.get_device())
-
-    def _gpu_now_by_rows(self, whole: torch.Tensor, part: torch.Tensor, opts: Any) -> DeviceCalls | None:
-        """The same of a call with a row of all ranks and that of one."""
-        on_gpu = self._gpu_now(part, opts)
-        if on_gpu is None or not lies_as_is(whole) or whole.get_device() != part.get_device():
-            return None
-        is_right = whole.numel() == part.numel() * self._size and whole.dtype == part.dtype
-        return on_gpu if is_right and whole.dim() == part.dim() == 1 else None
+        run = on_gpu.run_aside if opts is None or opts.asyncOp else on_gpu.run_now
+        work = run(collective, self._calls, result, given, out, operation, root)
+        return None if work is None else self._counted(work)
 
     def _note(self, error: Error) -> Error:
         """The explained error, which is kept where it ends the group."""
@@ -522,8 +562,9 @@ class ProcessGroup(dist.ProcessGroup):
         return work
 
     def _explain(self, error: Error) -> Error:
-        """The error with what its ranks are in the whole job."""
-        return type(error)(f"{error}{self._where}") if self._where else error
+        """The error with what its ranks are in the whole job, and with the time-out that counts."""
+        words = _SETTING_OF_TIMEOUT.sub("the timeout of the process group", str(error)) + self._where
+        return type(error)(words) if words != str(error) else error
 
 
 def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:

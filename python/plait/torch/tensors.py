@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -30,9 +29,8 @@ TYPE_NAMES = {
     torch.complex128: "complex128",
 }
 
-# numpy has none of these, so that integers of their size carry them.
+# torch has few functions for these, so that integers of their size carry them.
 BYTE_FLOATS = {torch.float8_e4m3fn: torch.uint8, torch.float8_e5m2: torch.uint8}
-CARRIERS = {torch.bfloat16: torch.uint16, **BYTE_FLOATS}
 
 # Those that GPUs' calls are told by the tensor itself.
 _OWN_TYPES = TYPE_NAMES.keys() - BYTE_FLOATS.keys()
@@ -86,24 +84,23 @@ def lies_as_is(tensor: torch.Tensor) -> bool:
     return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
-def row_of(tensor: torch.Tensor) -> tuple[Any, str]:
+def row_of(tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
     """The elements of a tensor without gaps, in a row that shares its memory, and what Plait calls their type.
 
-    The row is an array of numpy, or a tensor on a GPU. A type that Plait does not know becomes bytes, which move as
-    they are.
+    A type that Plait does not know becomes bytes, which move as they are. The row is no array of numpy, whose memory
+    FSDP could not give back.
     """
     flat = tensor.as_strided(
         (tensor.numel(),), (1,)
     )  # view() is no help: where there is one element, strides may be any
     name = TYPE_NAMES.get(tensor.dtype)
-    carrier = torch.uint8 if name is None else CARRIERS.get(tensor.dtype)
-    row = flat if carrier is None else flat.view(carrier)
-    return (row if tensor.is_cuda else row.numpy()), name or "uint8"
+    carrier = torch.uint8 if name is None else BYTE_FLOATS.get(tensor.dtype)
+    return (flat if carrier is None else flat.view(carrier)), name or "uint8"
 
 
-def bytes_of_row(row: Any) -> Any:
+def bytes_of_row(row: torch.Tensor) -> torch.Tensor:
     """The same memory as a row of bytes."""
-    return row.view(torch.uint8 if isinstance(row, torch.Tensor) else "uint8")
+    return row.view(torch.uint8)
 
 
 class Staged:

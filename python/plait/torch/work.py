@@ -22,6 +22,7 @@ class Work(c10d.Work):
         """`what`: the call in words; `result`: the tensors that it fills, which futures give."""
         super().__init__()
         self.what = what
+        self.source = -1  # of a message that was received: the rank in the group that sent it
         self._result = list(result)
         self._error: BaseException | None = None
         self._done = threading.Event()
@@ -72,6 +73,9 @@ class Work(c10d.Work):
     def result(self) -> list[torch.Tensor]:
         """The tensors that the call fills."""
         return self._result
+
+    def _source_rank(self) -> int:  # c10d's name
+        return self.source
 
     def get_future(self) -> torch.futures.Future:
         """A future of result(), whose callbacks may make further calls."""

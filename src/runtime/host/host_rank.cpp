@@ -365,11 +365,11 @@ void HostRank::compare_calls(int peer, uint64_t stamp) const {
   watch_.fail_all(ErrorCode::kMismatch, describe_difference(*segment_, &RankStatus::calls, rank_, peer));
 }
 
-void HostRank::exchange(std::span<const PeerMessage> messages) {
+void HostRank::exchange(std::span<const PeerMessage> messages, const WantedCheck& is_wanted) {
   check_usable();
   if (messages.empty()) return;
   look_at_cores(false);
-  p2p_.begin(messages);
+  p2p_.begin(messages, is_wanted);
   P2pLog& log = status_.exchanges;
   const uint64_t number = log.entered.load(std::memory_order_relaxed) + 1;
   plait::publish(log, p2p_.first());

@@ -55,8 +55,8 @@ class HostRank {
   void run(const BoundPlan& bound, const Call& call, const void* input, void* output, ReduceDevice& device);
 
   // Sends and receives messages that check_messages() accepts. Only the ranks that they name take part. Throws as run()
-  // does.
-  void exchange(std::span<const PeerMessage> messages);
+  // does. The wait for them can time out only while `is_wanted`, if it is given, says yes.
+  void exchange(std::span<const PeerMessage> messages, const WantedCheck& is_wanted = {});
 
   // Tells the others that this rank will make no more calls, on GPUs either, and checks that all ranks have made the
   // same calls. Waits a little for ranks that have not come to this rank's last calls. Throws as last_look.hpp says;

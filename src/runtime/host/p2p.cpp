@@ -27,7 +27,8 @@ P2p::P2p(const Segment& segment, int rank, const Watch& watch, OtherNodes* other
   }
 }
 
-void P2p::begin(std::span<const PeerMessage> messages) {
+void P2p::begin(std::span<const PeerMessage> messages, const WantedCheck& is_wanted) {
+  is_wanted_ = is_wanted;
   transfers_.clear();
   pending_.clear();
   transfers_.reserve(messages.size());  // so that no allocation fails half-way

@@ -20,8 +20,8 @@ class P2p final : public Wait {
   P2p(const Segment& segment, int rank, const Watch& watch, OtherNodes* others);
 
   // Begins an exchange of at least one message. check_messages() must accept the messages. Copies those that this rank
-  // sends to itself.
-  void begin(std::span<const PeerMessage> messages);
+  // sends to itself. `is_wanted` may be empty.
+  void begin(std::span<const PeerMessage> messages, const WantedCheck& is_wanted = {});
   // Moves a part of every message that can move, and returns whether any did. Throws kMismatch for all ranks if the
   // ends of a message differ in size.
   bool advance();
@@ -36,6 +36,7 @@ class P2p final : public Wait {
   std::string what() const override;
   std::string where() const override { return {}; }
   std::vector<int> culprits() const override;
+  bool is_wanted() const override { return !is_wanted_ || is_wanted_(); }
 
  private:
   static constexpr int kNone = -1;
@@ -80,6 +81,7 @@ class P2p final : public Wait {
   std::vector<Transfer> transfers_;
   std::vector<int> pending_;  // the first unfinished transfer of each kind with each peer
   NumberedMessage first_;
+  WantedCheck is_wanted_;  // of the current exchange
 };
 
 }  // namespace plait

@@ -25,6 +25,10 @@ void Watch::look(WaitClock& clock, Wait& wait) {
   if (!clock.look()) return;
   hear_interrupts(wait);
   wait.examine(clock.waited() > kLongWaitSeconds);
+  if (!wait.is_wanted()) {
+    clock.hold();
+    return;
+  }
   if (clock.waited() > limits_.timeout_seconds) {
     fail_all(ErrorCode::kTimeout, join("rank ", rank_, " waited more than ", limits_.timeout_seconds,
                                        " s (PLAIT_TIMEOUT_SEC) in ", account_of(wait)));

@@ -28,6 +28,8 @@ class Wait {
   virtual std::string where() const = 0;
   // The ranks that it waits for.
   virtual std::vector<int> culprits() const = 0;
+  // Whether somebody wants what it waits for. If nobody does, it may take any time.
+  virtual bool is_wanted() const { return true; }
 };
 
 class Watch {
