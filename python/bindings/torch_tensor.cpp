@@ -10,13 +10,13 @@ namespace {
 constexpr int kDlComplex = 5;
 
 // Names that do not have to be made anew for each call.
-struct Names {
+struct TensorNames {
   PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
   PyObject* is_conj = PyUnicode_InternFromString("is_conj");
   PyObject* is_neg = PyUnicode_InternFromString("is_neg");
 };
-const Names& names() {
-  static const Names names;
+const TensorNames& tensor_names() {
+  static const TensorNames names;
   return names;
 }
 
@@ -58,18 +58,19 @@ const DlExchange* exchange_of_torch(nb::handle object) {
 
 std::optional<DlTensor> torch_tensor(nb::handle object) {
   const DlExchange* const exchange = exchange_of_torch(object);
-  if (exchange == nullptr || exchange->give == nullptr || has_true(object, names().requires_grad)) return std::nullopt;
+  if (exchange == nullptr || exchange->give == nullptr || has_true(object, tensor_names().requires_grad))
+    return std::nullopt;
   DlTensor tensor{};
   if (exchange->give(object.ptr(), &tensor) != 0) {
     PyErr_Clear();
     return std::nullopt;
   }
   // torch itself refuses to give it by other ways.
-  if (tensor.code == kDlComplex && calls_true(object, names().is_conj)) return std::nullopt;
+  if (tensor.code == kDlComplex && calls_true(object, tensor_names().is_conj)) return std::nullopt;
   return tensor;
 }
 
-bool is_negative_view(nb::handle tensor) { return calls_true(tensor, names().is_neg); }
+bool is_negative_view(nb::handle tensor) { return calls_true(tensor, tensor_names().is_neg); }
 
 std::optional<uintptr_t> torch_stream(nb::handle object) {
   const DlExchange* const exchange = exchange_of_torch(object);
