@@ -258,7 +258,8 @@ def test_different_roots_in_a_loop_are_a_mismatch_soon(collective):
                 return i
         return None
 
-    assert all(calls is not None and calls < 10 for calls in in_threads(2, rank))
+    # A rank looks at the other after 32 short calls, and the other may be as many ahead then.
+    assert all(calls is not None and calls <= 64 for calls in in_threads(2, rank))
 
 
 def test_a_program_whose_ranks_are_all_the_root_fails():
