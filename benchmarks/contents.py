@@ -46,26 +46,6 @@ CPU_ROWS = [
 CPU_SIZES = [4, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 COARSE_MEAN = mean("mean of all", write=coarse_ratio)
 
-NETWORKS = {"unshaped": "unshaped", "10 Gbit/s": "10-gbps", "1 Gbit/s": "1-gbps"}
-HOSTS_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
-
-
-def over_hosts(collective: str) -> Grid:
-    rows = [
-        Row(
-            f"{hosts} x {ranks}, {label}",
-            EPYC,
-            f"{collective}-{hosts * ranks}-ranks-{hosts}-hosts-{network}-vs-mpi-gloo",
-            OUT,
-            coarse_ratio_to_peer,
-        )
-        for hosts in (2, 4)
-        for ranks in (1, 2)
-        for label, network in NETWORKS.items()
-    ]
-    return Grid(rows, HOSTS_SIZES, (COARSE_MEAN,), corner="hosts x ranks")
-
-
 FEW_SIZES = [64, 256 * KIB, 16 * MIB, 256 * MIB]
 MORE_SIZES = [64, 4 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 FEW_SIZES_4 = [128, 512 * KIB, 8 * MIB, 128 * MIB]
@@ -192,8 +172,6 @@ TABLES: dict[str, Table] = {
     "summary": Summary({"2 H100": H100, "4 H100": H100_4, "2 H200": H200, "4 H200": H200_4}, COLLECTIVES[:6]),
     "CPU": Grid(CPU_ROWS, [4, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
-    "hosts, all_reduce": over_hosts("all_reduce"),
-    "hosts, broadcast": over_hosts("broadcast"),
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
     "2 H100, all_reduce of more sizes": beside_nccl(H100, "all_reduce", TIMED_SIZES),
