@@ -60,26 +60,6 @@ CPU_MESSAGES = [
     for place, words in ((OUT, ""), (IN, ", in place"))
 ]
 
-NETWORKS = {"unshaped": "unshaped", "10 Gbit/s": "10-gbps", "1 Gbit/s": "1-gbps"}
-HOSTS_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
-
-
-def over_hosts(collective: str) -> Grid:
-    rows = [
-        Row(
-            f"{hosts} x {ranks}, {label}",
-            EPYC,
-            f"{collective}-{hosts * ranks}-ranks-{hosts}-hosts-{network}-vs-mpi-gloo",
-            OUT,
-            coarse_ratio_to_peer,
-        )
-        for hosts in (2, 4)
-        for ranks in (1, 2)
-        for label, network in NETWORKS.items()
-    ]
-    return Grid(rows, HOSTS_SIZES, (COARSE_MEAN,), corner="hosts x ranks")
-
-
 FEW_SIZES = [64, 256 * KIB, 16 * MIB, 256 * MIB]
 MORE_SIZES = [64, 4 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB]
 FEW_SIZES_4 = [128, 512 * KIB, 8 * MIB, 128 * MIB]
@@ -211,6 +191,7 @@ TABLES: dict[str, Table] = {
     ),
     "CPU, Gloo": Grid(CPU_ROWS[2:], [4, 16 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
+<<<<<<< HEAD
     "hosts, all_reduce": over_hosts("all_reduce"),
     "hosts, broadcast": over_hosts("broadcast"),
     "CPU, 2 ranks": beside_open_mpi(2, OUT),
@@ -218,6 +199,8 @@ TABLES: dict[str, Table] = {
     "CPU, 2 ranks in place": beside_open_mpi(2, IN),
     "CPU, 4 ranks in place": beside_open_mpi(4, IN),
     "CPU, messages": Grid(CPU_MESSAGES, CPU_SIZES, (COARSE_MEAN,)),
+=======
+>>>>>>> hosts
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
     "2 H100, all_reduce of more sizes": beside_nccl(H100, "all_reduce", TIMED_SIZES),

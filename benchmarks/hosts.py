@@ -1,6 +1,6 @@
 """Times collectives over hosts that are network namespaces (namespaces.py), beside Open MPI over TCP and Gloo.
 
-    python benchmarks/hosts.py                                  # all that docs/notes/hosts.md shows, for half an hour
+    python benchmarks/hosts.py                                  # everything, for half an hour
     python benchmarks/hosts.py --hosts 2 --ranks 1 --gbps 1 --collectives broadcast --keep
 
 Plait, Open MPI (ob1 over TCP, shared memory within a host) and Gloo take turns in the same processes, on the same

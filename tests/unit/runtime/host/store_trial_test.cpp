@@ -61,7 +61,9 @@ TEST(StoreTrial, TimesOnlyStoresAfterOthersOfTheirKind) {
     trial.begin_turn();
     alike = trial.streams() == kind ? alike + 1 : 1;
     kind = trial.streams();
-    if (trial.is_timed()) EXPECT_GT(alike, StoreTrial::kWarmUpTurns);
+    if (trial.is_timed()) {
+      EXPECT_GT(alike, StoreTrial::kWarmUpTurns);
+    }
   }
 }
 
