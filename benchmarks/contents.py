@@ -191,16 +191,11 @@ TABLES: dict[str, Table] = {
     ),
     "CPU, Gloo": Grid(CPU_ROWS[2:], [4, 16 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
-<<<<<<< HEAD
-    "hosts, all_reduce": over_hosts("all_reduce"),
-    "hosts, broadcast": over_hosts("broadcast"),
     "CPU, 2 ranks": beside_open_mpi(2, OUT),
     "CPU, 4 ranks": beside_open_mpi(4, OUT),
     "CPU, 2 ranks in place": beside_open_mpi(2, IN),
     "CPU, 4 ranks in place": beside_open_mpi(4, IN),
     "CPU, messages": Grid(CPU_MESSAGES, CPU_SIZES, (COARSE_MEAN,)),
-=======
->>>>>>> hosts
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
     "2 H100, all_reduce of more sizes": beside_nccl(H100, "all_reduce", TIMED_SIZES),
