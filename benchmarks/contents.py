@@ -189,7 +189,6 @@ TABLES: dict[str, Table] = {
     "CPU, summary": Summary(
         {f"{ranks} ranks": (EPYC, f"-{ranks}-ranks-vs-mpi") for ranks in (2, 4)}, COLLECTIVES, coarse_ratio
     ),
-    "CPU, Gloo": Grid(CPU_ROWS[2:], [4, 16 * KIB, 4 * MIB, 64 * MIB], (COARSE_MEAN,)),
     "CPU, more sizes": Grid(CPU_ROWS, CPU_SIZES, (COARSE_MEAN,)),
     "CPU, 2 ranks": beside_open_mpi(2, OUT),
     "CPU, 4 ranks": beside_open_mpi(4, OUT),
