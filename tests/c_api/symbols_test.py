@@ -10,6 +10,10 @@ import sys
 from pathlib import Path
 
 
+# Gloo's headers include <iostream>, whose own object is not destroyed before other streams are done.
+USES_IOSTREAM = "gloo_peer"
+
+
 def destroyed_at_exit(nm: str, objects: list[str]) -> set[str]:
     """The object files with a variable whose destructor runs when the program or a thread ends: destructors of the
     program's own objects, which may run later, would find it destroyed."""
@@ -29,7 +33,7 @@ def main() -> int:
     for name in sorted(declared - shown):
         print(f"declared, but not shown: {name}")
     print(f"{len(shown)} symbols, {len(declared)} declarations")
-    objects = [str(path) for path in Path(folder).rglob("*.o")]
+    objects = [str(path) for path in Path(folder).rglob("*.o") if not path.name.startswith(USES_IOSTREAM)]
     ended = destroyed_at_exit(nm, objects)
     for path in sorted(ended):
         print(f"has a variable that is destroyed when the program or a thread ends: {path}")
