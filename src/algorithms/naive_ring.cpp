@@ -18,7 +18,7 @@ namespace {
 //
 // Steps: 2(p-1).
 // Bytes sent per rank: 2 M; M by rank p-2, and by rank p-1.
-// Scratch slots, each M: 2 at most, one for the reduce and one for the broadcast.
+// Scratch slots, each M: at most 2, one for the reduce and one for the broadcast; 3 beside a rank on another node.
 // When: to compare with; others move as much in fewer steps, or less in as many.
 //
 // Makes the path in the direction of the ring that ends at the last rank (upwards), or begins there (downwards).

@@ -26,7 +26,7 @@ namespace {
 // Bytes sent per rank: (p-1)/p M in the all-gather, and in the scatter the chunks of a rank's subtree but its own, at
 // the
 //   root (p-1)/p M. The neighbour of a rank that remains sends it the message as well.
-// Scratch slots, each M/p: those of a rank's subtree, and what a rank gets by store, p-1 (zero-copy: none). As many as
+// Scratch slots, each M/p: those of scatter_message(), and what a rank gets by store, p-1 (zero-copy: none). As many as
 // it
 //   sends if they go to another node.
 // When: medium messages that many ranks need, best a power of two of them; fewer steps than scatter_ring, but farther

@@ -23,7 +23,7 @@ namespace {
 // Bytes sent per rank: (p-1)/p M in the ring, and in the scatter the chunks of a rank's subtree but its own, at the
 // root
 //   (p-1)/p M. So no rank sends more than twice the message, however many ranks there are.
-// Scratch slots, each M/p: those of a rank's subtree, and p-1 in the ring (zero-copy or from another node: none). If
+// Scratch slots, each M/p: those of scatter_message(), and p-1 in the ring (zero-copy or from another node: none). If
 // the
 //   next rank is on another node, some more for data that leaves.
 // When: large messages that many ranks need, where a chain has too many steps for its parts; nodes in order.

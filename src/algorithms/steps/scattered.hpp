@@ -14,7 +14,8 @@ namespace plait {
 // the ranks have their chunks. On several nodes one tree joins the nodes, and others the ranks of each (tree_over()).
 // By load, a rank fetches the chunks of its subtree from its parent; by store, the parent stores them.
 //
-// Steps: floor(log2 p). Scratch of a rank: the chunks of its subtree, but none at leaves that load.
+// Steps: floor(log2 p). Scratch of a rank: the chunks of its subtree, its own among them; none at leaves that load. Of
+// the root, by load: what the other ranks of its node and those below them get; by store: none.
 HeldByRank scatter_message(PlanBuilder& builder, Carrier& carrier, const Algorithm& algorithm,
                            const AlgorithmArguments& arguments, const std::vector<QueueId>& queues);
 
