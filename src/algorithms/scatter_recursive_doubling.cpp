@@ -24,11 +24,9 @@ namespace {
 // Steps: 2k; 1 or 2 more if m > 0. Zero-copy takes one more, in which ranks say that they were called. On N nodes of n
 //   ranks, the scatter takes floor(log2 N) + floor(log2 n) instead of k.
 // Bytes sent per rank: (p-1)/p M in the all-gather, and in the scatter the chunks of a rank's subtree but its own, at
-// the
-//   root (p-1)/p M. The neighbour of a rank that remains sends it the message as well.
-// Scratch slots, each M/p: those of scatter_message(), and what a rank gets by store, p-1 (zero-copy: none). As many as
-// it
-//   sends if they go to another node.
+//   the root (p-1)/p M. The neighbour of a rank that remains sends it the message as well.
+// Scratch slots, each M/p: those of scatter_message(), and what a rank gets by store, p-1 (zero-copy: none). As many
+//   as it sends if they go to another node.
 // When: medium messages that many ranks need, best a power of two of them; fewer steps than scatter_ring, but farther
 //   partners.
 Plan make_scatter_recursive_doubling(const AlgorithmArguments& arguments) {

@@ -18,14 +18,11 @@ namespace {
 // The ring is in the order of the ranks, whichever is the root. It brings the root its own message once more.
 //
 // Steps: floor(log2 p) + p-1; zero-copy one more, in which each rank first tells the previous one that its output may
-// be
-//   stored to. On N nodes of n ranks, floor(log2 N) + floor(log2 n) instead of floor(log2 p).
+//   be stored to. On N nodes of n ranks, floor(log2 N) + floor(log2 n) instead of floor(log2 p).
 // Bytes sent per rank: (p-1)/p M in the ring, and in the scatter the chunks of a rank's subtree but its own, at the
-// root
-//   (p-1)/p M. So no rank sends more than twice the message, however many ranks there are.
+//   root (p-1)/p M. So no rank sends more than twice the message, however many ranks there are.
 // Scratch slots, each M/p: those of scatter_message(), and p-1 in the ring (zero-copy or from another node: none). If
-// the
-//   next rank is on another node, some more for data that leaves.
+//   the next rank is on another node, some more for data that leaves.
 // When: large messages that many ranks need, where a chain has too many steps for its parts; nodes in order.
 Plan make_scatter_ring(const AlgorithmArguments& arguments) {
   check_arguments(scatter_ring(), arguments);

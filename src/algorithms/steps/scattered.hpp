@@ -20,7 +20,7 @@ HeldByRank scatter_message(PlanBuilder& builder, Carrier& carrier, const Algorit
                            const AlgorithmArguments& arguments, const std::vector<QueueId>& queues);
 
 // Returns the candidates of a scatter followed by an all-gather: both directions, the machine's favourite first. With
-// fewer than four ranks there are none, because a tree moves no more bytes.
+// fewer than four ranks there are none, because a chain has fewer steps and the root sends less.
 std::vector<AlgorithmArguments> scattered_candidates(const AlgorithmArguments& machine);
 
 }  // namespace plait
