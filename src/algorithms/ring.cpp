@@ -9,19 +9,6 @@ Algorithm ring();
 
 namespace {
 
-// Every rank lets the previous one, if it is on the same node, store to its output.
-void tell_previous(PlanBuilder& builder, const Carrier& carrier, const std::vector<QueueId>& queues) {
-  const int ranks = static_cast<int>(queues.size());
-  std::vector<SignalId> calls;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const int previous = wrap(rank - 1, ranks);
-    if (previous != rank && carrier.together(previous, rank)) {
-      calls.push_back(builder.signal(queues[rank], queues[previous]));
-    }
-  }
-  for (const SignalId& call : calls) builder.wait(call);
-}
-
 // Reduce-scatter, then all-gather, or one of the two. Four ranks; step 0 of each phase moves
 //
 //       reduce-scatter               all-gather
@@ -54,9 +41,9 @@ Plan make_ring(const AlgorithmArguments& arguments) {
   shape.scatters = collective != Collective::kAllGather;
   shape.gathers = collective != Collective::kReduceScatter;
   shape.stores_to_peers = arguments.access == Access::kZeroCopy;
-  if (collective == Collective::kAllGather && shape.stores_to_peers) tell_previous(builder, carrier, shape.queues);
-
-  RingSteps(builder, carrier, shape).perform(all_inputs(ranks), to_outputs());
+  RingSteps steps(builder, carrier, shape);
+  if (collective == Collective::kAllGather && shape.stores_to_peers) steps.call_previous();
+  steps.perform(all_inputs(ranks), to_outputs());
   return builder.finish();
 }
 

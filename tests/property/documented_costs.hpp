@@ -242,6 +242,17 @@ inline Relayed relayed_in(const Plan& plan) {
   return relayed;
 }
 
+// How far ranks are below the root of a binomial tree: one tree joins the nodes, and others the ranks of each.
+inline int binomial_depth(const AlgorithmArguments& a) {
+  if (on_one_node(a)) return digits_below(a.ranks, a.radix);
+  AlgorithmArguments by_node = a;
+  by_node.groups.clear();
+  const auto nodes = groups_of(by_node);
+  int largest = 0;
+  for (const auto& node : nodes) largest = std::max(largest, static_cast<int>(node.size()));
+  return digits_below(static_cast<int>(nodes.size()), a.radix) + digits_below(largest, a.radix);
+}
+
 struct Steps {
   int count = 0;
   bool exact = true;  // else the most
@@ -257,7 +268,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     for (int rank = 0; rank < p; ++rank) calls |= together(a, rank, (rank + 1) % p) ? peer : 0;
     return {p - 1 + (a.collective == Collective::kAllGather ? calls : 0)};
   }
-  if (algorithm == "host_staged") return {2 * (p - 1)};
+  if (algorithm == "host_staged" || algorithm.starts_with("naive_ring(")) return {2 * (p - 1)};
   if (algorithm == "hierarchical_ring") {
     int steps = 0;
     for (const int factor : factors_in(plan.algorithm)) steps += 2 * (factor - 1);
@@ -313,14 +324,12 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     const bool relays = relayed_in(plan).units > 0;
     return {relays ? 2 * hops : hops, !relays};
   }
-  if (algorithm.starts_with("binomial(")) {
-    if (on_one_node(a)) return {digits_below(p, a.radix) + peer};
-    AlgorithmArguments by_node = a;
-    by_node.groups.clear();
-    const auto nodes = groups_of(by_node);
-    int largest = 0;
-    for (const auto& node : nodes) largest = std::max(largest, static_cast<int>(node.size()));
-    return {digits_below(static_cast<int>(nodes.size()), a.radix) + digits_below(largest, a.radix) + peer, false};
+  if (algorithm.starts_with("binomial(")) return {binomial_depth(a) + peer, on_one_node(a)};
+  if (algorithm.starts_with("scatter_ring(")) return {binomial_depth(a) + p - 1 + peer, on_one_node(a)};
+  if (algorithm.starts_with("scatter_recursive_doubling(")) {
+    const int core = floor_log2(p), extras = p - (1 << core);
+    const int folds = extras == 0 ? 0 : 2 * extras <= 1 << core ? 1 : 2;
+    return {binomial_depth(a) + core + folds + peer, on_one_node(a) && extras == 0};
   }
   const auto groups = groups_of(a);
   const int count = static_cast<int>(groups.size());
@@ -410,6 +419,8 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
   if (algorithm.starts_with("binomial(") && has_rank_blocks(a.collective)) return blocks_up_binomial(a);
+  if (algorithm.starts_with("naive_ring(")) return 2 * (p - 1);
+  if (algorithm.starts_with("scatter_")) return blocks_up_binomial(a) + p * (p - 1);
   if (algorithm.starts_with("chain(") || algorithm.starts_with("binomial(")) return (p - 1) * parts;
   if (algorithm.starts_with("bruck(")) return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   if (algorithm == "linear") return (has_root(a.collective) ? 1 : p) * (p - 1);

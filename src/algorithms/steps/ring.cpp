@@ -77,6 +77,17 @@ void RingSteps::settle() {
   }
 }
 
+void RingSteps::call_previous() {
+  std::vector<SignalId> calls;
+  for (int x = 0; x < size(); ++x) {
+    const QueueId previous = shape_.queues[wrap(x - 1, size())], mine = shape_.queues[x];
+    if (previous.rank != mine.rank && carrier_.together(previous.rank, mine.rank)) {
+      calls.push_back(builder_.signal(mine, previous));
+    }
+  }
+  for (const SignalId& call : calls) builder_.wait(call);
+}
+
 void RingSteps::perform(HeldByRank held, const Finish& finish) {
   if (shape_.scatters) reduce_scatter(held);
   if (shape_.gathers) {

@@ -1,5 +1,5 @@
-// The two phases of a ring over any list of ranks. The algorithms ring, hierarchical_ring and three_stage consist of
-// them.
+// The two phases of a ring over any list of ranks. The algorithms ring, scatter_ring, hierarchical_ring and
+// three_stage consist of them.
 #pragma once
 
 #include <optional>
@@ -35,6 +35,9 @@ class RingSteps {
 
   RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
 
+  // A step before all_gather(), if no reduce_scatter() came before it and it stores to peers: every rank lets the
+  // previous one, if it is on the same node, store to its output.
+  void call_previous();
   // All that the shape says, from inputs to outputs.
   void perform(HeldByRank held, const Finish& finish);
 
