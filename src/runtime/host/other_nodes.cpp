@@ -44,7 +44,9 @@ void OtherNodes::reach(int rank) {
 
 void OtherNodes::send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
   reach(to);
-  if (LongMessages::are_long(bytes)) return long_messages_.send(to, tag, data, bytes, request);
+  if (LongMessages::are_long(bytes) || long_messages_.are_ahead(to, tag)) {
+    return long_messages_.send(to, tag, data, bytes, request);
+  }
   transport_->send(to, tag, data, bytes, request);
 }
 

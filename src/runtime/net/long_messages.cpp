@@ -46,13 +46,25 @@ LongMessages::Message& LongMessages::add(NetRequest& request, std::byte* data, s
   Message& message = under_way_.emplace_back();
   message.request = &request;
   message.data = data;
-  message.parts = parts_of(bytes);
+  message.parts = are_long(bytes) ? parts_of(bytes) : std::vector<size_t>{bytes};
   message.requests.resize(message.parts.size());
   return message;
 }
 
+bool LongMessages::is_behind(int rank, uint64_t tag, Messages::const_iterator end) const {
+  return std::any_of(under_way_.begin(), end, [&](const Message& it) {
+    return it.is_send && it.rank == rank && it.tag == tag && it.started < it.parts.size();
+  });
+}
+
+bool LongMessages::is_behind(const Message& message) const {
+  const auto is_this = [&](const Message& it) { return &it == &message; };
+  return is_behind(message.rank, message.tag, std::ranges::find_if(under_way_, is_this));
+}
+
 // Receives all start at once: their memory is there.
 void LongMessages::start_parts(Message& message) {
+  if (message.is_send && message.started < message.parts.size() && is_behind(message)) return;
   const size_t most = message.is_send ? (message.ended / kBatch + 2) * kBatch : message.parts.size();
   while (message.started < std::min(most, message.parts.size())) {
     const size_t bytes = message.parts[message.started];

@@ -6,6 +6,8 @@
 // batch of parts. It is over when its receiver has taken it, so no more than two batches wait in the memory of a rank
 // that has not come to its receive.
 //
+// Messages to a rank with one tag stay in their order: one waits until all parts of those before it have started.
+//
 // Both ends cut a message alike. Another mark ends it, so that messages of different sizes differ somewhere: a short
 // message is shorter than any part, and a part is never empty.
 #pragma once
@@ -27,6 +29,9 @@ class LongMessages {
 
   // The transport outlives this object.
   explicit LongMessages(Transport& transport) : transport_(transport) {}
+
+  // Whether a message to this rank has to be sent by send(), though it be short, since a long one is ahead of it.
+  bool are_ahead(int rank, uint64_t tag) const { return is_behind(rank, tag, under_way_.end()); }
 
   // As those of the transport, for long messages. A message that is longer or shorter than its receive ends that as
   // kTruncated, or with the bytes that came.
@@ -52,14 +57,19 @@ class LongMessages {
     size_t moved = 0;  // bytes received
   };
 
+  using Messages = std::list<Message>;
+
   Message& add(NetRequest& request, std::byte* data, size_t bytes);
+  // Whether parts of a message before `end` to this rank with this tag are still to be started.
+  bool is_behind(int rank, uint64_t tag, Messages::const_iterator end) const;
+  bool is_behind(const Message& message) const;
   void start_parts(Message& message);
   void end_parts(Message& message);
   void give_up(Message& message);
   bool advance(Message& message);
 
   Transport& transport_;
-  std::list<Message> under_way_;
+  Messages under_way_;  // in the order in which they were given
 };
 
 }  // namespace plait

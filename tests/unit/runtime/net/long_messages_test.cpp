@@ -66,6 +66,34 @@ TEST_F(LongMessagesTest, ArriveAsTheyWereSent) {
   }
 }
 
+// As the pieces of a plan's message do: all are sent at once, and each receive begins when the one before is over.
+TEST_F(LongMessagesTest, StayInTheirOrder) {
+  for (int i = 0; i < times_to_try(40); ++i) {
+    std::vector<std::vector<char>> sent;
+    const size_t count = between(random_, 2, 5);
+    for (size_t m = 0; m < count; ++m) {
+      const size_t most = one_in(random_, 3) ? kShort : 60 * kShort;
+      sent.push_back(random_bytes(random_, between(random_, 1, most)));
+    }
+    std::vector<NetRequest> sends(count);
+    for (size_t m = 0; m < count; ++m) {
+      if (LongMessages::are_long(sent[m].size()) || sends_.are_ahead(1, kTag)) {
+        sends_.send(1, kTag, sent[m].data(), sent[m].size(), sends[m]);
+      } else {
+        sender_->send(1, kTag, sent[m].data(), sent[m].size(), sends[m]);
+      }
+    }
+    for (size_t m = 0; m < count; ++m) {
+      std::vector<char> got(sent[m].size());
+      receive(got);
+      await(receive_);
+      ASSERT_EQ(receive_.state, NetRequest::State::kDone) << "message " << m;
+      ASSERT_TRUE(got == sent[m]) << "message " << m << " of " << got.size() << " bytes";
+    }
+    for (const NetRequest& it : sends) await(it);
+  }
+}
+
 // A message of another size never passes for the awaited one, and nothing is written behind its memory.
 TEST_F(LongMessagesTest, TellThatTheirSizesDiffer) {
   for (int i = 0; i < times_to_try(200); ++i) {
