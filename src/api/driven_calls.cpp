@@ -2,6 +2,7 @@
 #include "api/driven_calls.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "algorithms/algorithm.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 // The plans of more ranks take too long to make in a call; these are staged.
 constexpr int kMostRanks = 256;
+constexpr std::chrono::milliseconds kBetweenLooks(50);  // at whether the caller is interrupted
 
 }  // namespace
 
@@ -107,7 +109,7 @@ void DrivenCalls::run(const Call& call, const void* input, void* output, const S
     lanes_[lane].proxy->add([this, lane, &ready, from, to] { perform(lane, ready, from, to); });
   }
   perform(0, ready, from, to);
-  drain();
+  await_lanes();
   ++calls_;
 }
 
@@ -115,12 +117,20 @@ void DrivenCalls::perform(size_t lane, const Ready& ready, const std::byte* inpu
   Lane& its = lanes_[lane];
   const CallChunks& chunks = ready.chunks;
   try {
+    if (chunks.call(0).plan != 0) its.communicator.give(ready.plan);  // it forgets when it is given many
     for (size_t i = lane; i < chunks.count(); i += lanes_.size()) {
       its.communicator.run(chunks.call(i), input + chunks.offset(i), output + chunks.offset(i), *its.gpu);
     }
   } catch (const Error& error) {
     hooks_.tell(error);
     throw;
+  }
+}
+
+// The lane of this thread hears interrupts itself.
+void DrivenCalls::await_lanes() {
+  for (const Lane& lane : lanes_) {
+    while (lane.proxy && !lane.proxy->drain_within(kBetweenLooks)) hooks_.hear_interrupts();
   }
 }
 

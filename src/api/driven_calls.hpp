@@ -84,6 +84,7 @@ class DrivenCalls {
   std::shared_ptr<const VerifiedPlan> plan_named(const char* algorithm);
   bool can_drive(const Call& chunk, const VerifiedPlan& plan);
   void perform(size_t lane, const Ready& ready, const std::byte* input, std::byte* output);
+  void await_lanes();
   void drain();
 
   Tuner& tuner_;

@@ -116,13 +116,13 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     bootstrap.barrier();  // no call before every rank is ready for it
   }
   if (device != kNoDevice && !hosts.are_one() && settings.cpu_driven != CpuDriven::kOff) {
-    StepResult made;
-    try_step(made, own_name, [&] {
-      for (int lane = 0; lane < agreed.staging_lanes; ++lane) {
-        impl->reduces.push_back(DeviceBackend::reduce_device(on_host, neighbours, device, settings));
-      }
-    });
-    throw_first_failure(bootstrap.all_gather(made));
+    // All hear of each, since the next one waits for the ranks of the host.
+    for (int lane = 0; lane < agreed.staging_lanes; ++lane) {
+      StepResult made;
+      try_step(made, own_name,
+               [&] { impl->reduces.push_back(DeviceBackend::reduce_device(on_host, neighbours, device, settings)); });
+      throw_first_failure(bootstrap.all_gather(made));
+    }
   }
   if (device != kNoDevice && impl->keeps_lanes()) {
     impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);

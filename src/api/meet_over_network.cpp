@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -37,14 +38,22 @@ std::vector<std::string> ucx_libraries(const Settings& settings) {
   return {"libucp.so.0", wheel_library()};
 }
 
+std::vector<UcxSetting> agreed_settings(Bootstrap& bootstrap) {
+  std::vector<UcxSetting> own = settings_for_tcp();
+  const std::vector<std::string> all = bootstrap.all_gather_texts(to_text(own));
+  if (std::ranges::any_of(all, [&](const std::string& it) { return it != all.front(); })) own.clear();
+  return own;
+}
+
 }  // namespace
 
 std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings) {
   if (hosts.are_one()) return nullptr;
+  const std::vector<UcxSetting> for_tcp = agreed_settings(bootstrap);
   std::unique_ptr<Transport> transport;
   StepResult opened;
   try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"),
-           [&] { transport = open_transport(ucx_libraries(settings)); });
+           [&] { transport = open_transport(ucx_libraries(settings), for_tcp); });
   const std::vector<StepResult> results = bootstrap.all_gather(opened);
   if (const StepResult* failed = first_failure(results)) {
     fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", list_hosts(hosts), ", and ",

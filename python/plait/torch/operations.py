@@ -39,6 +39,11 @@ _OF_BITS = {
 }
 
 
+def is_of_bits(op: Any) -> bool:
+    """Whether it is a reduction that torch computes."""
+    return getattr(op, "op", op) in _OF_BITS
+
+
 def function_of_bits(op: Any, dtype: torch.dtype, what: str) -> Callable[..., torch.Tensor] | None:
     """torch's function for a reduction of bits, which Plait has none for; None where it is another.
 

@@ -26,7 +26,7 @@ from . import calls
 from .checks import Checks
 from .gpus import Gpus
 from .messages import Messages
-from .operations import function_of_bits, name_of, operation_of
+from .operations import function_of_bits, is_of_bits, name_of, operation_of
 from .rendezvous import await_all, meet
 from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
@@ -205,7 +205,7 @@ class ProcessGroup(dist.ProcessGroup):
             for reduction in reductions:
                 reduction(core)
 
-        return self._submit(what, tensors, perform, opts)
+        return self._submit(what, tensors, perform, opts, computes=is_of_bits(opts.reduceOp))
 
     def _reduction(self, what: str, tensor: torch.Tensor, opts: Any) -> Callable[[Any], None]:
         """What combines one tensor with those of the other ranks."""
@@ -232,7 +232,7 @@ class ProcessGroup(dist.ProcessGroup):
         combine = function_of_bits(opts.reduceOp, tensor.dtype, "reduce")
         if combine is not None:
             perform = lambda core: calls.reduce_bits(core, tensor, combine, root)  # noqa: E731
-            return self._submit("reduce", tensors, perform, opts)
+            return self._submit("reduce", tensors, perform, opts, computes=True)
         operation = operation_of(opts.reduceOp, tensor.dtype, "reduce")
         return self._submit("reduce", tensors, lambda core: calls.reduce(core, tensor, operation, root), opts)
 
@@ -500,14 +500,24 @@ class ProcessGroup(dist.ProcessGroup):
     # --- What the methods above have in common ---
 
     def _submit(
-        self, what: str, result: Tensors, function: Callable[[Any], None], opts: Any, tensors: Tensors | None = None
+        self,
+        what: str,
+        result: Tensors,
+        function: Callable[[Any], None],
+        opts: Any,
+        tensors: Tensors | None = None,
+        computes: bool = False,
     ) -> c10d.Work:
-        """Has function(communicator) performed. `tensors`: all that it reads and writes; without, those of `result`."""
+        """Has function(communicator) performed.
+
+        `tensors`: all that it reads and writes; without, those of `result`. `computes`: whether torch has a part in it,
+        which has to be on the stream of its calls.
+        """
         tensors = result if tensors is None else tensors
         gpu = place_of(tensors, what) if tensors else HOST
         is_awaited = opts is not None and not opts.asyncOp
         if gpu != HOST:
-            return self._counted(self._enqueue(gpu, what, result, function, tensors, is_awaited))
+            return self._counted(self._enqueue(gpu, what, result, function, tensors, is_awaited, computes))
         work = Work(f"{what}, call {self._calls} of the process group", result)
 
         def perform() -> None:
@@ -520,14 +530,21 @@ class ProcessGroup(dist.ProcessGroup):
         return self._counted(work)
 
     def _enqueue(
-        self, gpu: int, what: str, result: Tensors, function: Callable[[Any], None], tensors: Tensors, is_awaited: bool
+        self,
+        gpu: int,
+        what: str,
+        result: Tensors,
+        function: Callable[[Any], None],
+        tensors: Tensors,
+        is_awaited: bool,
+        computes: bool,
     ) -> c10d.Work:
         if self._failure is not None:
             raise self._failure
         on_gpu = self._gpus.calls_on(gpu, what)
         if is_awaited:
             return on_gpu.perform_now(what, self._calls, result, function)
-        copies = len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
+        copies = computes or len(tensors) > 2 or not all(map(lies_as_is, tensors))  # lists may have to be joined
         return on_gpu.perform_aside(what, self._calls, result, function, tensors, copies=copies)
 
     def _as_it_lies(

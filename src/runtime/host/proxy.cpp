@@ -51,6 +51,12 @@ void Proxy::drain() {
   queue_->changed.wait(lock, [&] { return queue_->work.empty(); });
 }
 
+bool Proxy::drain_within(std::chrono::nanoseconds time) {
+  if (fork_mark_.is_in_child()) return true;
+  std::unique_lock lock(queue_->mutex);
+  return queue_->changed.wait_for(lock, time, [&] { return queue_->work.empty(); });
+}
+
 void Proxy::run() {
   is_proxy = true;
   Queue& queue = *queue_;

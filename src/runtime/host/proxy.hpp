@@ -2,6 +2,7 @@
 // it does no more.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -30,6 +31,8 @@ class Proxy {
   void add(Work work);
   // Waits until all work is over, well or not.
   void drain();
+  // Waits for that so long. Returns whether all work is over.
+  bool drain_within(std::chrono::nanoseconds time);
 
   // Whether the calling thread is that of a proxy.
   static bool is_current();

@@ -5,13 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "runtime/net/tcp_settings.hpp"
 #include "runtime/net/transport.hpp"
 
 namespace plait {
 
 // `libraries`: paths or names of UCX's libucp.so.0, the first that opens is taken. Throws kResources where there is
 // none, or where Plait was built without UCX's headers, with what to do.
-std::unique_ptr<Transport> open_transport(const std::vector<std::string>& libraries);
+//
+// `settings`: of UCX, the same on all ranks.
+std::unique_ptr<Transport> open_transport(const std::vector<std::string>& libraries,
+                                          const std::vector<UcxSetting>& settings = settings_for_tcp());
 
 // Whether this build can use a UCX.
 bool has_transport();

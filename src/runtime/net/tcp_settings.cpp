@@ -31,4 +31,10 @@ std::vector<UcxSetting> settings_for_tcp(const std::string& devices) {
   return settings;
 }
 
+std::string to_text(const std::vector<UcxSetting>& settings) {
+  std::string text;
+  for (const UcxSetting& it : settings) text += join(it.name, "=", it.value, " ");
+  return text;
+}
+
 }  // namespace plait

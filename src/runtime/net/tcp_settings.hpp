@@ -16,4 +16,8 @@ struct UcxSetting {
 // lists RDMA devices; where it has any, there are none to make.
 std::vector<UcxSetting> settings_for_tcp(const std::string& devices = "/sys/class/infiniband");
 
+// To be compared with those of other ranks. A sender cuts by its own settings what a receiver has memory for by its
+// own, so ranks make all the same settings, or none.
+std::string to_text(const std::vector<UcxSetting>& settings);
+
 }  // namespace plait

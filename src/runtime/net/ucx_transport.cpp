@@ -31,7 +31,7 @@ constexpr size_t kBytesBesideMessage = 256;
 
 class UcxTransport final : public Transport {
  public:
-  explicit UcxTransport(const std::vector<std::string>& libraries);
+  UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings);
   ~UcxTransport() override;
 
   const std::string& address() const override { return address_; }
@@ -58,7 +58,7 @@ class UcxTransport final : public Transport {
     std::string loss;
   };
 
-  void start();
+  void start(const std::vector<UcxSetting>& settings);
   void modify(ucp_config_t* config, const char* name, const std::string& value) const;
   void tune(ucp_config_t* config, const UcxSetting& setting) const;
   void read_address();
@@ -86,9 +86,10 @@ class UcxTransport final : public Transport {
   ucs_status_ptr_t answering_ = nullptr;  // a receive that waits for the next flush of others
 };
 
-UcxTransport::UcxTransport(const std::vector<std::string>& libraries) : ucx_(libraries) {
+UcxTransport::UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings)
+    : ucx_(libraries) {
   try {
-    start();
+    start(settings);
   } catch (...) {
     if (worker_ != nullptr) ucx_.worker_destroy(worker_);
     if (context_ != nullptr) ucx_.cleanup(context_);
@@ -96,13 +97,13 @@ UcxTransport::UcxTransport(const std::vector<std::string>& libraries) : ucx_(lib
   }
 }
 
-void UcxTransport::start() {
+void UcxTransport::start(const std::vector<UcxSetting>& settings) {
   ucp_config_t* config = nullptr;
   ucx_.check(ucx_.config_read(nullptr, nullptr, &config), "reading UCX's settings");
   const char* const chosen = std::getenv("UCX_TLS");
   modify(config, "TLS", host_transports(chosen == nullptr ? "all" : chosen));
   modify(config, "WARN_INVALID_CONFIG", "n");  // of a UCX that knows no CUDA
-  for (const UcxSetting& it : settings_for_tcp()) tune(config, it);
+  for (const UcxSetting& it : settings) tune(config, it);
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -344,8 +345,9 @@ void UcxTransport::await(ucs_status_ptr_t handle) {
 
 }  // namespace
 
-std::unique_ptr<Transport> open_transport(const std::vector<std::string>& libraries) {
-  return std::make_unique<UcxTransport>(libraries);
+std::unique_ptr<Transport> open_transport(const std::vector<std::string>& libraries,
+                                          const std::vector<UcxSetting>& settings) {
+  return std::make_unique<UcxTransport>(libraries, settings);
 }
 
 bool has_transport() { return true; }
@@ -356,7 +358,7 @@ bool has_transport() { return true; }
 
 namespace plait {
 
-std::unique_ptr<Transport> open_transport(const std::vector<std::string>&) {
+std::unique_ptr<Transport> open_transport(const std::vector<std::string>&, const std::vector<UcxSetting>&) {
   fail(ErrorCode::kResources,
        "this build of Plait has no network: UCX's headers were missing when it was built; "
        "install them (apt-get install libucx-dev, or pip install libucx-cu13) and build it again");

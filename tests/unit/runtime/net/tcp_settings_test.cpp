@@ -38,5 +38,10 @@ TEST_F(TcpSettings, LeaveThoseThatUsersMake) {
   for (const char* variable : {"UCX_RNDV_THRESH", "UCX_TCP_TX_SEG_SIZE"}) unsetenv(variable);
 }
 
+TEST_F(TcpSettings, AreComparedByTheirText) {
+  EXPECT_EQ(to_text(settings_for_tcp(folder_)), "RNDV_THRESH=inf TX_SEG_SIZE=64K RX_SEG_SIZE=256K ");
+  EXPECT_EQ(to_text({}), "");
+}
+
 }  // namespace
 }  // namespace plait
