@@ -132,6 +132,28 @@ def wait_that_nobody_needs_has_no_timeout(ranks):
 
 
 @scenario
+def receives_from_any_rank_have_a_timeout_each(ranks):
+    """One rank sends often, another one long after the time-out of a single receive."""
+    seconds, pause, count = 1.0, 0.2, 12
+    group = dist.new_group(backend="plait", timeout=timedelta(seconds=seconds))
+    receiver, often, late = range(3)
+    if ranks.rank == receiver:
+        for _ in range(count):
+            dist.recv(torch.zeros(3), group=group)
+    if ranks.rank == often:
+        for _ in range(count):
+            time.sleep(pause)
+            dist.send(torch.ones(3), receiver, group=group)
+    dist.barrier(ranks.gloo)
+    if ranks.rank == late:
+        dist.send(torch.full((3,), 7.0), receiver, group=group)
+    if ranks.rank == receiver:
+        dist.recv(found := torch.zeros(3), group=group)
+        same(found, torch.full((3,), 7.0))
+    dist.barrier(ranks.gloo)
+
+
+@scenario
 def any_rank_but_those_that_left(ranks):
     """A rank that leaves in order ends a receive from any rank only if it was the last that could send."""
     group = dist.new_group(backend="plait")

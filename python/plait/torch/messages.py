@@ -86,7 +86,11 @@ class Messages:
 
 
 class NotWanted(Exception):
-    """Nobody waits for a message of the lane any more."""
+    """Nobody waits for a message of the lane any more, or somebody else does."""
+
+
+def _destroyed() -> Error:
+    return Error("the process group was destroyed before the message was done")
 
 
 class Post:
@@ -124,6 +128,7 @@ class Lane:
         self._source, self._destination = source, destination
         self._changed = threading.Condition()
         self._posts: deque[Post] = deque()
+        self._oldest: Post | None = None  # of them, when somebody looked last
         self._is_busy = False  # its thread
         self._is_listening = False  # for the next message, whichever it is
         self._is_closed = False
@@ -159,6 +164,8 @@ class Lane:
         if self._is_busy and self._communicator is not None:
             self._communicator.abort(reason)
         self._thread.join(_SECONDS_TO_END)
+        if self._thread.is_alive():  # the other end does not come
+            self._fail(_destroyed())
 
     def _perform(self, core: _core.Communicator) -> None:
         """Performs one message; there is a post."""
@@ -186,13 +193,15 @@ class Lane:
             self._changed.wait_for(lambda: self._has_wanted() or self._is_closed)
             self._is_busy = bool(self._posts) and not self._is_closed
             if self._is_closed and self._posts:
-                self._fail(Error("the process group was destroyed before the message was done"))
+                self._fail(_destroyed())
             return self._is_busy
 
     def _is_wanted(self) -> bool:
-        """Whether somebody waits for a message of this lane."""
+        """Whether the same post has waited for this lane since the last look: a time-out is that of one post."""
         with self._changed:
-            return self._has_wanted()
+            before = self._oldest
+            self._oldest = self._posts[0] if self._has_wanted() else None
+            return self._oldest is not None and self._oldest is before
 
     def _has_wanted(self) -> bool:
         """The same for who has the lock; forgets messages that other lanes have."""
@@ -207,7 +216,12 @@ class Lane:
         id = _core.create_unique_id() if self._end == 0 else None
         self._store.set(f"{name}/{self._end}", str(id) if id else "")
         other = f"{name}/{1 - self._end}"
-        await_key(self._store, other, self._settings.timeout_seconds, what, self._check_wanted)
+        self._is_wanted()
+        try:
+            await_key(self._store, other, self._settings.timeout_seconds, what, self._check_wanted)
+        except NotWanted:
+            self._store.delete_key(f"{name}/{self._end}")  # the other end would come and find nobody
+            raise
         id = id or _core.UniqueId.parse(self._store.get(other).decode())
         self._communicator = Communicator(id, self._end, 2, self._settings)
 
