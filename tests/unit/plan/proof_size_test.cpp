@@ -40,6 +40,13 @@ void give(void* memory) noexcept {
 }  // namespace
 
 void* operator new(size_t bytes) { return take(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {  // that of a sanitizer is not the one above
+  try {
+    return take(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept { give(memory); }
 void operator delete(void* memory, size_t) noexcept { give(memory); }
 
