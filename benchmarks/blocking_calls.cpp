@@ -20,24 +20,13 @@
 #include "base/error.hpp"
 #include "bench/cuda_bench.hpp"
 #include "bench/cuda_machine.hpp"
+#include "program.hpp"
 
 namespace plait {
 namespace {
 
 constexpr int kCtas[] = {0, 1, 4, 8, 16, 32};  // 0: launched
 constexpr size_t kStep = 4;
-
-size_t parse_bytes(const char* text) {
-  char* end = nullptr;
-  const double number = std::strtod(text, &end);
-  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : 1;
-  return static_cast<size_t>(number * static_cast<double>(unit));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 struct Sizes {
   size_t least, most;

@@ -24,6 +24,7 @@
 #include "base/error.hpp"
 #include "bench/cuda_bench.hpp"
 #include "bench/cuda_machine.hpp"
+#include "program.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 
 namespace plait {
@@ -44,18 +45,6 @@ constexpr Way kWays[] = {
     {"by CPUs", CpuDriven::kOneQueue, 2, true},  {"ring", CpuDriven::kOneQueue, 2, false},
     {"4 lanes", CpuDriven::kOneQueue, 4, false}, {"queues", CpuDriven::kQueuePerCta, 2, false},
 };
-
-size_t parse_bytes(const char* text) {
-  char* end = nullptr;
-  const double number = std::strtod(text, &end);
-  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : 1;
-  return static_cast<size_t>(number * static_cast<double>(unit));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 struct Arguments {
   size_t least = 0, most = 0;

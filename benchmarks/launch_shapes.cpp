@@ -18,6 +18,7 @@
 
 #include "api/communicator.hpp"
 #include "base/error.hpp"
+#include "program.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 #include "runtime/cuda/zero_copy/copy_kernel.hpp"
 #include "tuner/launch_shape.hpp"
@@ -27,13 +28,6 @@ namespace {
 
 constexpr int kCallsInGraph = 20;
 constexpr int kReplays = 7;
-
-size_t parse_bytes(const char* text) {
-  char* end = nullptr;
-  const double number = std::strtod(text, &end);
-  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : *end == 'G' ? 1 << 30 : 1;
-  return static_cast<size_t>(number * static_cast<double>(unit));
-}
 
 struct Gpu {
   cudaStream_t stream = nullptr;

@@ -17,6 +17,7 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "program.hpp"
 #include "runtime/cuda/cpu_driven/cuda_reduces.hpp"
 #include "runtime/cuda/driver/driver.hpp"
 
@@ -27,13 +28,6 @@ constexpr int kCtas[] = {1, 2, 4, 8, 16, 32};
 constexpr size_t kStep = 8;
 constexpr double kLongestSeconds = 10;
 constexpr std::chrono::microseconds kIdle(2000);  // the kernel stays between requests
-
-size_t parse_bytes(const char* text) {
-  char* end = nullptr;
-  const double number = std::strtod(text, &end);
-  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : 1;
-  return static_cast<size_t>(number * static_cast<double>(unit));
-}
 
 // Three buffers of floats on the GPU, and three in pinned host memory.
 class Buffers {

@@ -1,0 +1,24 @@
+// What the programs of this folder share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <vector>
+
+namespace plait {
+
+// Reads "512", "64K", "8M" or "1G".
+inline size_t parse_bytes(const char* text) {
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  const size_t unit = *end == 'K' ? 1 << 10 : *end == 'M' ? 1 << 20 : *end == 'G' ? 1 << 30 : 1;
+  return static_cast<size_t>(number * static_cast<double>(unit));
+}
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace plait
