@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,16 @@ def read(file: Path, commit: str | None) -> dict[str, Any]:
         raise NotStorable(f"{file}: measured with changes that nobody can find again; commit them and measure again")
     if not data["out_of_bounds"]["okay"]:
         raise NotStorable(f"{file}: {data['out_of_bounds']['count']} results of Plait were wrong; not stored")
-    return data
+    return without_folder(data)
+
+
+def without_folder(data: dict[str, Any]) -> dict[str, Any]:
+    """The same with the file's name alone in its command: where it lay at first tells nobody anything."""
+    given = data.get("args", [])
+    names = [
+        Path(it).name if before in ("-J", "--json") else it for before, it in zip(["", *given], given, strict=False)
+    ]
+    return {**data, "args": names, "command": shlex.join(["plait", *names])} if given else data
 
 
 def store(files: list[Path], commit: str | None, root: Path) -> None:

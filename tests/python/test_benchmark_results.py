@@ -134,6 +134,15 @@ def results_in(root: Path) -> list[str]:
     return sorted(file.relative_to(folder).as_posix() for file in folder.glob("*/*/*.json"))
 
 
+def test_a_stored_command_has_the_name_of_its_file_alone(tree):
+    arguments = ["bench", "all_reduce", "--json", "/some/where/new.json", "-n", "2"]
+    assert tree.add(made_up(LONG_TIMES, args=arguments, command=f"plait {' '.join(arguments)}")) == 0
+    (name,) = results_in(tree.root)
+    written = json.loads((tree.root / "benchmarks" / "results" / name).read_text())
+    assert written["args"] == ["bench", "all_reduce", "--json", "new.json", "-n", "2"]
+    assert written["command"] == "plait bench all_reduce --json new.json -n 2"
+
+
 def test_stored_results_reach_pages_and_index(tree):
     assert tree.add(made_up(LONG_TIMES)) == 0
     for page in ("README.md", "docs/notes/README.md"):
