@@ -124,7 +124,7 @@ inline void pin_random_algorithms(Random& random, int ranks, Settings& settings)
     const std::string before = settings.algorithm;
     settings.algorithm += join(before.empty() ? "" : ",", name(collective), ":",
                                with_random_parameters(random, any_of(random, forms), collective, ranks));
-    if (ranks <= 16 && !fits(collective, ranks, settings)) settings.algorithm = before;
+    if (!fits(collective, ranks, settings)) settings.algorithm = before;
   }
 }
 
