@@ -65,6 +65,8 @@ constexpr Field kFields[] = {
      get<&Settings::staging_lanes>, "threads of a rank that perform such chunks; the same on all ranks"},
     {"staged_plans", "True or False", set<&Settings::staged_plans>, get<&Settings::staged_plans>,
      "whether GPUs of one host perform given plans that kernels cannot, staged; the same on all ranks"},
+    {"adapt", "True or False", set<&Settings::adapt>, get<&Settings::adapt>,
+     "whether calls on host memory try other plans while a program runs; the same on all ranks"},
     {"host_id", "a text of at most 64 letters", set<&Settings::host_id>, get<&Settings::host_id>,
      "ranks of one machine with different ones are taken to be on different hosts"},
     {"ucx_library", "the name or path of libucp.so.0, or an empty text", set<&Settings::ucx_library>,

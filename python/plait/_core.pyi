@@ -19,6 +19,7 @@ class Settings:
         staging_bytes: int = ...,
         staging_lanes: int = ...,
         staged_plans: bool = ...,
+        adapt: bool = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -47,6 +48,7 @@ class Settings:
         staging_bytes: int = ...,
         staging_lanes: int = ...,
         staged_plans: bool = ...,
+        adapt: bool = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -91,6 +93,10 @@ class Settings:
     def staged_plans(self) -> bool: ...
     @staged_plans.setter
     def staged_plans(self, value: bool, /) -> None: ...
+    @property
+    def adapt(self) -> bool: ...
+    @adapt.setter
+    def adapt(self, value: bool, /) -> None: ...
     @property
     def host_id(self) -> str: ...
     @host_id.setter

@@ -2,6 +2,8 @@
 #include "api/communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 
 #include "algorithms/steps/arguments.hpp"
 #include "api/call_checks.hpp"
@@ -70,6 +72,47 @@ const BoundPlan& Communicator::Impl::bound_for(const CallByCounts& it) {
   });
 }
 
+void Communicator::Impl::run_on_host(const Call& call, const void* input, void* output, const Scalar* scalar) {
+  if (scalar == nullptr) {
+    const BoundPlan& its = bound_for(call);
+    if (!its.plan->plan().in_place && has_both_in_place(call, rank, input, output)) {
+      const BufferBlock whole{0, input_elements(call, size, rank)};
+      host.run(its, call, by_counts.copy(call, {&whole, 1}, input), output);
+      return by_counts.release();
+    }
+    return host.run(its, call, input, output);
+  }
+  check_scalar_on_host(call, rank, *scalar);
+  const BoundPlan& its = bound_for(call);
+  host.check_usable();  // before an input in place is multiplied for nothing
+  host.run(its, call, products.make(call, rank, message_bytes(call, size), *scalar, input, output), output);
+  products.release();
+}
+
+// Those of the memory of this host, wherever other calls of the communicator are.
+std::unique_ptr<AdaptedCalls> Communicator::Impl::adapt_calls() {
+  AdaptedCalls::Hooks hooks;
+  hooks.can_perform = [this](const Call& call, const std::shared_ptr<const VerifiedPlan>& plan) {
+    give(plan);
+    try {
+      bound_for(call);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResources) throw;
+      return false;
+    }
+  };
+  hooks.greatest = [this](std::span<double> numbers) {
+    const Call agreement{Collective::kAllReduce, DataType::kFloat64, ReduceOp::kMax, 0, numbers.size()};
+    const std::vector<double> own(numbers.begin(), numbers.end());
+    run_on_host(agreement, own.data(), numbers.data(), nullptr);
+  };
+  hooks.clock = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  return std::make_unique<AdaptedCalls>(tuner, Logger(settings.log_level, rank), std::move(hooks));
+}
+
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
   check_kind(call, rank, size);
   const Plan* const given = call.plan == 0 ? nullptr : &tuner.given(call.plan).plan();
@@ -120,21 +163,9 @@ void Communicator::run(const Call& call, const void* input, void* output, const 
   impl.check(call, input, output);
   if (impl.host_log.shows()) [[unlikely]]
     impl.log_host_call(call, input, output);
-  if (scalar == nullptr) {
-    const BoundPlan& bound = impl.bound_for(call);
-    if (!bound.plan->plan().in_place && has_both_in_place(call, impl.rank, input, output)) {
-      const BufferBlock whole{0, input_elements(call, impl.size, impl.rank)};
-      impl.host.run(bound, call, impl.by_counts.copy(call, {&whole, 1}, input), output);
-      return impl.by_counts.release();
-    }
-    return impl.host.run(bound, call, input, output);
-  }
-  check_scalar_on_host(call, impl.rank, *scalar);
-  const BoundPlan& bound = impl.bound_for(call);
-  impl.host.check_usable();  // before an input in place is multiplied for nothing
-  const size_t bytes = message_bytes(call, impl.size);
-  impl.host.run(bound, call, impl.products.make(call, impl.rank, bytes, *scalar, input, output), output);
-  impl.products.release();
+  const auto perform = [&](const Call& it) { impl.run_on_host(it, input, output, scalar); };
+  if (!impl.adapted || call.is_split) return perform(call);
+  impl.adapted->run(call, std::ref(perform));
 }
 
 void Communicator::run(const Call& call, const void* input, void* output, ReduceDevice& device) {
@@ -271,7 +302,9 @@ Tuner& Communicator::tuner() const { return held(impl_).main_tuner(); }
 // If the communicator has GPUs, these describe calls on the GPU.
 const VerifiedPlan& Communicator::plan_for(const Call& call) {
   Impl& impl = held(impl_);
-  return impl.device ? impl.device->plan_for(call) : *impl.tuner.plan(choice_for(impl.tuner, call).plan);
+  if (impl.device) return impl.device->plan_for(call);
+  const auto adapted = impl.adapted ? impl.adapted->plan_in_use(call) : nullptr;
+  return adapted ? *adapted : *impl.tuner.plan(choice_for(impl.tuner, call).plan);
 }
 
 std::string Communicator::reason_for(const Call& call) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "api/adapted_calls.hpp"
 #include "api/agreed_topology.hpp"
 #include "api/call_cache.hpp"
 #include "api/call_logger.hpp"
@@ -44,6 +45,8 @@ struct Communicator::Impl {
   const BoundPlan& bound_for(const Call& call);
   const BoundPlan& bound_for(const CallByCounts& call);
   const BoundPlan& driven_bound_for(const Call& call);
+  void run_on_host(const Call& call, const void* input, void* output, const Scalar* scalar);
+  std::unique_ptr<AdaptedCalls> adapt_calls();
   void check(const Call& call, const void* input, const void* output) const;
   void log_host_call(const Call& call, const void* input, const void* output);
   void log_device_call(const Call& call, const void* input, const void* output);
@@ -66,6 +69,7 @@ struct Communicator::Impl {
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
+  std::unique_ptr<AdaptedCalls> adapted;  // none where the tuner's choice stays
   CallCache<BoundPlan> bound, driven_bound;
   CallsByCounts by_counts;
   CallLogger host_log, device_log;

@@ -37,6 +37,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.staging_bytes = settings.staging_bytes;
   own.staging_lanes = settings.staging_lanes;
   own.staged_plans = settings.staged_plans;
+  own.adapt = settings.adapt;
   own.max_sms = settings.max_sms;
   own.persistent_ctas = settings.persistent_ctas;
   own.cpu_driven = static_cast<int32_t>(settings.cpu_driven);
@@ -65,6 +66,7 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("the number of bytes of a chunk (PLAIT_STAGING_KIB)", all[rank].staging_bytes, all[0].staging_bytes);
     check("PLAIT_STAGING_LANES", all[rank].staging_lanes, all[0].staging_lanes);
     check("PLAIT_STAGED_PLANS", all[rank].staged_plans, all[0].staged_plans);
+    check("PLAIT_ADAPT", all[rank].adapt, all[0].adapt);
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
     check("PLAIT_TOPOLOGY", std::string(all[rank].topology), std::string(all[0].topology));
     check("the text of the profile (PLAIT_PROFILE)", all[rank].profile, all[0].profile);

@@ -18,6 +18,7 @@ struct Handshake {
   uint64_t staging_bytes = 0;
   int32_t staging_lanes = 0;
   bool staged_plans = false;
+  bool adapt = false;
   cpu_set_t cores = {};
   uint64_t machine = 0;       // that has these cores, whichever host the rank is taken to be on
   char algorithm[1024] = {};  // one for each collective, with all that it takes

@@ -71,7 +71,9 @@ Communicator::Impl::Impl(std::shared_ptr<Segment> segment, int own_rank, Peers p
       tuner(host_machine(topology, own_settings), own_settings, host_plan_limits(own_settings), beside_gpus,
             &kSimulatedLaunches),
       host_log(Logger(own_settings.log_level, own_rank)),
-      device_log(Logger(own_settings.log_level, own_rank)) {}
+      device_log(Logger(own_settings.log_level, own_rank)) {
+  if (settings.adapt && size > 1) adapted = adapt_calls();
+}
 
 std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap bootstrap, const Settings& settings,
                                                                    int device) {

@@ -63,6 +63,7 @@ struct Settings {
   size_t staging_bytes = 4096 * 1024;  // of a message's chunk in host memory, for calls that CPUs perform for GPUs
   int staging_lanes = 0;               // threads of a rank that perform such chunks; 0: by the cores
   bool staged_plans = false;           // whether GPUs of one host perform given plans so that kernels cannot
+  bool adapt = false;                  // whether calls on host memory try other plans while a program runs
   std::string host_id;                 // ranks of one machine with different ones are taken to be on different hosts
   std::string ucx_library;             // libucp.so.0 by name or path; empty: the one that there is
   std::string socket_interfaces;       // "eth", "=eth0,eth1", "^docker": ranks of other hosts come by them; empty: none

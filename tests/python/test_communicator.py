@@ -97,6 +97,7 @@ FIELDS = {
     "staging_bytes": 1 << 20,
     "staging_lanes": 3,
     "staged_plans": True,
+    "adapt": True,
     "host_id": "here",
     "ucx_library": "libucp.so.0",
     "socket_interfaces": "=eth0",
