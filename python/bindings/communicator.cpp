@@ -24,6 +24,7 @@
 #include "bindings/tensor_call.hpp"
 #include "bindings/torch_tensor.hpp"
 #include "plan/conditions.hpp"
+#include "tuner/neighbours.hpp"
 #include "tuner/tuner.hpp"
 
 namespace plait::python {
@@ -72,6 +73,25 @@ std::vector<std::pair<std::string, std::string>> candidates_of(Communicator& com
   std::vector<std::pair<std::string, std::string>> found;
   for (const Candidate& it : communicator.tuner().candidates(collective, root).all) {
     found.emplace_back(it.choice.text(), name(it.protocol));
+  }
+  return found;
+}
+
+// Those that can be made on the communicator's machine.
+std::vector<std::string> neighbours_of_text(Communicator& communicator, Collective collective, const std::string& text,
+                                            int root) {
+  const AlgorithmSpec spec = parse_spec(text, collective);
+  std::vector<std::string> found;
+  if (spec.zero_copy) return found;
+  const AlgorithmArguments machine = communicator.tuner().machine().arguments(collective, root);
+  const PlanChoice choice{std::string(find_algorithm(spec.name, collective).name), resolve(spec, machine), ""};
+  for (const PlanChoice& it : neighbours_of(choice)) {
+    try {
+      make_plan(it.algorithm, it.arguments);
+      found.push_back(it.text());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
+    }
   }
   return found;
 }
@@ -310,6 +330,15 @@ void bind_communicator(nb::module_& module) {
           },
           nb::arg("collective"), nb::arg("root") = 0,
           "Algorithms that can be chosen, each with a protocol: (\"ring(parts=2)\", \"Simple\").")
+      .def(
+          "neighbours",
+          [](Handle& handle, const char* collective, const std::string& algorithm, int root) {
+            return handle.use([&](Communicator& communicator) {
+              return neighbours_of_text(communicator, parse_collective(collective), algorithm, root);
+            });
+          },
+          nb::arg("collective"), nb::arg("algorithm"), nb::arg("root") = 0,
+          "The algorithms that differ from this one by a step of one argument.")
       .def_prop_ro(
           "tuned_place", [](const Handle& handle) { return tuned_place_of(*handle.open()); },
           "The machine of the ranks as measurements of `plait tune` name it.")

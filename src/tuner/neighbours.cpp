@@ -2,6 +2,7 @@
 #include "tuner/neighbours.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "algorithms/algorithm.hpp"
@@ -70,6 +71,9 @@ class Neighbours {
     shares[from].share -= steps;
     shares[to].share += steps;
     if (steps == 0 || shares[from].share < 1 || shares[to].share < 1) return;
+    int divisor = 0;
+    for (const PathShare& it : shares) divisor = std::gcd(divisor, it.share);
+    for (PathShare& it : shares) it.share /= divisor;
     add().shares = std::move(shares);
   }
 

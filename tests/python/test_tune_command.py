@@ -110,6 +110,16 @@ def test_candidates_are_those_of_the_tuner():
     assert len(found) == len(set(found))
 
 
+def test_neighbours_differ_by_a_step():
+    communicator = _core.Communicator.in_process(2, _core.Settings(topology="mist"))[0]
+    beside = communicator.neighbours("broadcast", "multi_path(direct: 70, host: 30, parts=4)")
+    assert "multi_path(direct: 2, host: 3, parts=4)" in beside  # twice the share
+    assert "multi_path(direct: 13, host: 7, parts=4)" in beside  # a twentieth more
+    assert {f"multi_path(direct: 70, host: 30, parts={parts})" for parts in (2, 8)} <= set(beside)
+    assert communicator.neighbours("all_reduce", "ring") == ["ring(parts=2)"]
+    assert communicator.neighbours("broadcast", "flat(load, zero_copy, engine=sm)") == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "words"),
     [

@@ -36,6 +36,9 @@ class KnownMachine:
     def is_before(self, candidate: Candidate, size: int) -> bool:
         return candidate.algorithm == self._chosen
 
+    def neighbours(self, candidate: Candidate) -> list[Candidate]:
+        return []
+
     def seconds(self, name: str, size: int) -> float:
         start, rate = self.costs[name]
         return start + size / rate
@@ -92,6 +95,33 @@ def test_a_favourite_is_kept_where_the_spread_does_not_tell() -> None:
     assert find_best(machine, 64, Effort()).best == Candidate("chain")
     assert find_best(machine, 64, Effort(), Candidate("bruck")).best == Candidate("bruck")
     assert find_best(machine, 64, Effort(), Candidate("ring")).best == Candidate("chain")
+
+
+class MachineOfShares(KnownMachine):
+    """A message over two paths is over when the slower one is; candidates know one share alone, of twenty."""
+
+    def __init__(self, best: int, known: int) -> None:
+        costs = {share_text(share): (1e-5, 1e9 / (1 + abs(share - best))) for share in range(1, 20)}
+        super().__init__(costs | {"chain": (2e-5, 1e7)}, "chain")
+        self.candidates = [Candidate("chain"), Candidate(share_text(known))]
+
+    def neighbours(self, candidate: Candidate) -> list[Candidate]:
+        if candidate.algorithm == "chain":
+            return []
+        share = int(candidate.algorithm.split("host: ")[1].rstrip(")"))
+        return [Candidate(share_text(it)) for it in (share // 2, 2 * share, share - 1, share + 1) if 1 <= it < 20]
+
+
+def share_text(share: int) -> str:
+    return f"multi_path(direct: {20 - share}, host: {share})"
+
+
+@pytest.mark.parametrize("best", range(1, 16))
+def test_shares_are_found_step_by_step(best: int) -> None:
+    machine = MachineOfShares(best, known=5)
+    row = find_best(machine, 1 << 26, Effort())
+    assert row.best == Candidate(share_text(best)) and row.is_gain
+    assert len(row.us_of) < 16  # not all were measured
 
 
 def test_wrong_results_are_told_and_not_chosen() -> None:

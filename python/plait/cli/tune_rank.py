@@ -7,7 +7,7 @@ import itertools
 import json
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
@@ -105,19 +105,21 @@ class _Tuning:
             def enter(profile: dict[str, Any]) -> _core.Communicator:
                 return stack.enter_context(self._join.communicator(json.dumps(profile)))
 
-            found = {BEFORE: enter(before)}
-            call = calls[max(calls)]
-            for candidate in _candidates(found[BEFORE], collective, self._machine is not None):
+            def enter_for(candidate: Candidate) -> _core.Communicator | None:
                 only = tables.only(collective, self._ranks, self._place, candidate, _ALL_SIZES)
                 communicator = enter(tables.with_table(before, only))
                 try:
-                    communicator.plan_for(call)
+                    communicator.plan_for(calls[max(calls)])
                 except InvalidArgument as error:  # on all ranks alike
                     self._say(f"{collective}: left out {candidate}: {error}")
-                    continue
-                found[candidate] = communicator
+                    return None
+                return communicator
+
             make = _Measurer if self._machine is None else _CudaMeasurer
-            yield make(found, calls)
+            measurer = make(collective, enter(before), calls, enter_for)
+            for candidate in _candidates(measurer.first, collective, self._machine is not None):
+                measurer.add(candidate)
+            yield measurer
 
     def _table(self, collective: str, rows: Sequence[Row]) -> dict[str, Any]:
         source = {
@@ -152,6 +154,7 @@ class _Joining:
     def communicator(self, profile: str) -> Iterator[_core.Communicator]:
         """One that chooses by the text of a profile; by the user's if that is empty."""
         settings = Settings.from_environment()
+        settings.adapt = False
         sequence = next(self._sequence)
         if profile:
             file = self._folder / f"{sequence}.json"
@@ -165,21 +168,43 @@ class _Joining:
 class _Measurer:
     """Candidates on memory of the host."""
 
-    def __init__(self, found: dict[Candidate, _core.Communicator], calls: dict[int, _core.Call]) -> None:
-        self.candidates = [it for it in found if it != BEFORE]
-        self._found, self._calls = found, calls
-        self._entrants = {it: _core.PeerLibrary.plait(communicator) for it, communicator in found.items()}
+    def __init__(
+        self,
+        collective: str,
+        first: _core.Communicator,
+        calls: dict[int, _core.Call],
+        enter: Callable[[Candidate], _core.Communicator | None],
+    ) -> None:
+        self.first = first  # whose choice is BEFORE
+        self.candidates: list[Candidate] = []
+        self._collective, self._calls, self._enter = collective, calls, enter
+        self._found: dict[Candidate, _core.Communicator | None] = {BEFORE: first}
+
+    def add(self, candidate: Candidate) -> None:
+        if self._communicator(candidate):
+            self.candidates.append(candidate)
+
+    def neighbours(self, candidate: Candidate) -> list[Candidate]:
+        texts = self.first.neighbours(self._collective, candidate.algorithm)
+        beside = [Candidate(text, candidate.protocol) for text in texts]
+        return [it for it in beside if self._communicator(it)]
+
+    def _communicator(self, candidate: Candidate) -> _core.Communicator | None:
+        """None if no rank can perform it."""
+        if candidate not in self._found:
+            self._found[candidate] = self._enter(candidate)
+        return self._found[candidate]
 
     def before(self, size: int) -> Candidate:
-        return Candidate(self._found[BEFORE].plan_for(self._calls[size]).algorithm)
+        return Candidate(self.first.plan_for(self._calls[size]).algorithm)
 
     def is_before(self, candidate: Candidate, size: int) -> bool:
         return candidate.algorithm == self.before(size).algorithm
 
     def measure(self, candidates: Sequence[Candidate], size: int, loops: Loops) -> list[Sample]:
-        entrants = [self._entrants[it] for it in candidates]
+        entrants = [_core.PeerLibrary.plait(self._found[it]) for it in candidates]
         made = _core.measure(
-            self._found[BEFORE],
+            self.first,
             entrants,
             self._calls[size],
             iterations=loops.calls,
@@ -193,10 +218,6 @@ class _Measurer:
 
 class _CudaMeasurer(_Measurer):
     """Candidates on memory of GPUs, called in CUDA graphs: there nothing but the call takes time."""
-
-    def __init__(self, found: dict[Candidate, _core.Communicator], calls: dict[int, _core.Call]) -> None:
-        self.candidates = [it for it in found if it != BEFORE]
-        self._found, self._calls = found, calls
 
     def is_before(self, candidate: Candidate, size: int) -> bool:
         """Nobody can tell: the profile's launch may differ from the candidate's."""

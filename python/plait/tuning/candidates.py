@@ -49,6 +49,9 @@ class Measurer(Protocol):
     def is_before(self, candidate: Candidate, size: int) -> bool:
         """Whether the candidate would run just what BEFORE runs, so that it need not be timed."""
 
+    def neighbours(self, candidate: Candidate) -> Sequence[Candidate]:
+        """Those that differ from it by one step, and can be measured."""
+
     def measure(self, candidates: Sequence[Candidate], size: int, loops: Loops) -> list[Sample]:
         """One sample a candidate. Repeats are paired: the i-th ones of all candidates were timed after each other."""
 

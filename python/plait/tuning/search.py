@@ -1,15 +1,16 @@
 """Finds the fastest candidate for messages of one size.
 
-All candidates are timed shortly. The few that came near the fastest, and the choice before, are timed again in many
-short loops, in turn. So each repeat is a fair pair whatever else the machine does. The fastest of these must then win a
-second time, against what was chosen before alone: the best of many is partly the luckiest.
+All candidates are timed shortly, then the neighbours of the fastest, of the fastest of these, and so on: they differ by
+parts, or by the shares of paths (TEM-10). The few that came near the fastest, and the choice before, are timed again in
+many short loops, in turn. So each repeat is a fair pair whatever else the machine does. The fastest of these must then
+win a second time, against what was chosen before alone: the best of many is partly the luckiest.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import spread
 from .candidates import BEFORE, Candidate, Loops, Measurer, Row, Sample
@@ -18,6 +19,7 @@ _FIRST_REPEATS = 3
 _NEAR = 1.3  # times the fastest of the first look
 _FINALISTS = 5
 _MOST_CALLS = 2000
+_MOST_STEPS = 6  # from a candidate to its neighbours
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,16 @@ class Effort:
 def find_best(measurer: Measurer, size: int, effort: Effort, favourite: Candidate | None = None) -> Row:
     """Measures one size. Where the spread does not tell candidates apart, takes the favourite: the neighbour's."""
     calls = _calls_of(measurer, size, effort)
-    tried = [BEFORE, *(it for it in measurer.candidates if not measurer.is_before(it, size))]
-    first = _measure(measurer, tried, size, Loops(_FIRST_REPEATS, max(1, calls // 4), check=True))
-    wrong = [it for it in tried if first[it].wrong > 0]
-    final = _measure(measurer, _finalists(_shares(first), wrong), size, Loops(effort.repeats, calls))
+    first = _first_look(measurer, size, max(1, calls // 4))
+    wrong = [it for it in first.shares if it in first.wrong]
+    final = _measure(measurer, _finalists(first.shares, wrong), size, Loops(effort.repeats, calls))
     best = _leader(final, favourite)
     pair = final if best == BEFORE else _measure(measurer, [BEFORE, best], size, Loops(effort.repeats, calls))
     is_gain = best != BEFORE and spread.is_faster(pair[best].seconds, pair[BEFORE].seconds)
     before, now = measurer.before(size), pair[best if is_gain else BEFORE]
-    shares = _shares(first) | _shares(final) | _shares(pair)
+    shares = first.shares | _shares(final) | _shares(pair)
     middle = statistics.median(pair[BEFORE].seconds) * 1e6
-    names = {it: str(before if it == BEFORE else it) for it in tried}
+    names = {it: str(before if it == BEFORE else it) for it in first.shares}
     return Row(
         size,
         best if is_gain else before,
@@ -59,6 +60,32 @@ def _calls_of(measurer: Measurer, size: int, effort: Effort) -> int:
     """The number of calls that fill a loop, by the time of BEFORE."""
     (sample,) = measurer.measure([BEFORE], size, Loops(_FIRST_REPEATS, 1))
     return max(1, min(_MOST_CALLS, round(effort.loop_seconds / max(min(sample.seconds), 1e-9))))
+
+
+@dataclass
+class _FirstLook:
+    shares: dict[Candidate, float] = field(default_factory=dict)  # of the time before
+    wrong: set[Candidate] = field(default_factory=set)
+
+    def add(self, samples: dict[Candidate, Sample]) -> None:
+        self.shares |= _shares(samples)
+        self.wrong |= {it for it, sample in samples.items() if sample.wrong > 0}
+
+    def fastest(self) -> Candidate:
+        return min((it for it in self.shares if it not in self.wrong), key=self.shares.__getitem__, default=BEFORE)
+
+
+def _first_look(measurer: Measurer, size: int, calls: int) -> _FirstLook:
+    look = _FirstLook()
+    new = list(measurer.candidates)
+    for _ in range(1 + _MOST_STEPS):
+        new = [it for it in new if it not in look.shares and not measurer.is_before(it, size)]
+        if look.shares and not new:
+            break
+        look.add(_measure(measurer, [BEFORE, *new], size, Loops(_FIRST_REPEATS, calls, check=True)))
+        fastest = look.fastest()
+        new = measurer.neighbours(measurer.before(size) if fastest == BEFORE else fastest)
+    return look
 
 
 def _measure(measurer: Measurer, candidates: Sequence[Candidate], size: int, loops: Loops) -> dict[Candidate, Sample]:
