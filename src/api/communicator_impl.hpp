@@ -69,7 +69,7 @@ struct Communicator::Impl {
 
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
-  std::unique_ptr<AdaptedCalls> adapted;  // none where the tuner's choice stays
+  std::unique_ptr<AdaptedCalls> adapted;                     // none where the tuner's choice stays
   CallCache<BoundPlan> bound, driven_bound;
   CallsByCounts by_counts;
   CallLogger host_log, device_log;

@@ -160,7 +160,8 @@ constexpr Setting kSettings[] = {
      "whether GPUs of one host perform given plans that kernels cannot, staged in host memory; the same on all ranks"},
     {"PLAIT_ADAPT", "0 or 1", read_flag<&Settings::adapt>,
      [](const Settings& settings) { return std::string(settings.adapt ? "1" : "0"); },
-     "whether calls that are made again and again on host memory try other plans, and keep the fastest; the same on all "
+     "whether calls that are made again and again on host memory try other plans, and keep the fastest; the same on "
+     "all "
      "ranks"},
     {"PLAIT_HOST_ID", "a text of at most 64 letters",
      [](std::string_view text, Settings& settings) {
