@@ -9,6 +9,7 @@
 #include "algorithms/spec.hpp"
 #include "api/inspect.hpp"
 #include "api/machine_plan.hpp"
+#include "api/proof_by_symmetry.hpp"
 #include "base/error.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/communicator_handle.hpp"
@@ -54,6 +55,16 @@ MachinePlan make_for_machine(const Topology& topology, const std::string& collec
       topology,
       {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access), message_bytes},
       settings != nullptr ? *settings : Settings{}, tell);
+}
+
+ProvedBySymmetry prove_alike(const Topology& topology, const std::string& collective, const std::string& algorithm,
+                             int ranks, int root, const std::vector<int>& factors, int parts, const std::string& access,
+                             const Settings* settings, const nb::object& progress) {
+  const TunerProgress tell = teller(progress);
+  const nb::gil_scoped_release release;
+  return prove_by_symmetry(topology,
+                           {parse_collective(collective), algorithm, ranks, root, factors, parts, parse_access(access)},
+                           settings != nullptr ? *settings : Settings{}, tell);
 }
 
 std::string explain(const MachinePlan& made, size_t message_bytes, const nb::object& progress) {
@@ -236,6 +247,27 @@ void bind_plan(nb::module_& module) {
       "the plan is chosen, 0 for a long message. `settings`: None for the defaults. `progress`: called with a text "
       "that says what is being done, which takes seconds over thousands of ranks. Raises InvalidArgument.");
 
+  nb::class_<ProvedBySymmetry>(module, "ProvedBySymmetry",
+                               "A plan that was proved by the few ranks that stand for all, and is not there whole.")
+      .def_prop_ro("algorithm", [](const ProvedBySymmetry& it) { return it.folded.plan.algorithm; })
+      .def_prop_ro("ranks", [](const ProvedBySymmetry& it) { return it.folded.plan.rank_count(); })
+      .def_prop_ro("chunks", [](const ProvedBySymmetry& it) { return it.folded.plan.chunk_count(); })
+      .def_prop_ro("operations", [](const ProvedBySymmetry& it) { return it.folded.fold.operations(); })
+      .def_prop_ro("shifts", [](const ProvedBySymmetry& it) { return it.folded.fold.shifts().text(); })
+      .def_prop_ro(
+          "proved_ranks",
+          [](const ProvedBySymmetry& it) { return it.folded.plan.rank_count() / it.folded.fold.shifts().shifts(); },
+          "those that stand for all")
+      .def_ro("machine", &ProvedBySymmetry::machine)
+      .def_ro("nodes", &ProvedBySymmetry::nodes)
+      .def("summary", &ProvedBySymmetry::summary, nb::arg("message_bytes") = 0, "As Plan.summary(), of the whole.");
+  module.def("prove_by_symmetry", &prove_alike, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"),
+             nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
+             nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("settings") = nb::none(),
+             nb::arg("progress") = nb::none(),
+             "Proves the plan of an algorithm on a machine, however large it is, by the few ranks that stand for all. "
+             "Arguments are those of plan_for_machine(). Raises InvalidArgument, also where no few ranks do, and "
+             "InvalidPlan.");
   module.def("algorithms", &algorithm_table, "All algorithms, by name.");
   module.def(
       "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),

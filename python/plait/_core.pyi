@@ -349,6 +349,39 @@ def plan_for_machine(
     progress: Callable[[str], object] | None = None,
 ) -> MachinePlan: ...
 
+class ProvedBySymmetry:
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def chunks(self) -> int: ...
+    @property
+    def operations(self) -> int: ...
+    @property
+    def shifts(self) -> str: ...
+    @property
+    def proved_ranks(self) -> int: ...
+    @property
+    def machine(self) -> str: ...
+    @property
+    def nodes(self) -> int: ...
+    def summary(self, message_bytes: int = 0) -> str: ...
+
+def prove_by_symmetry(
+    topology: Topology,
+    collective: str,
+    algorithm: str,
+    *,
+    ranks: int = 0,
+    root: int = 0,
+    factors: Sequence[int] = [],
+    parts: int = 0,
+    access: str = "staged",
+    settings: Settings | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> ProvedBySymmetry: ...
+
 class Simulation:
     @property
     def algorithm(self) -> str: ...

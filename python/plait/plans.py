@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ._core import Algorithm, MachinePlan, Plan, algorithms
+from ._core import Algorithm, MachinePlan, Plan, ProvedBySymmetry, algorithms, prove_by_symmetry
 from ._core import make_plan as make
 from ._core import plan_for_machine as for_machine
 from ._core import plan_from_json as from_json
@@ -14,7 +14,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["Algorithm", "MachinePlan", "Plan", "algorithms", "for_machine", "from_json", "load", "make"]
+__all__ = [
+    "Algorithm",
+    "MachinePlan",
+    "Plan",
+    "ProvedBySymmetry",
+    "algorithms",
+    "for_machine",
+    "from_json",
+    "load",
+    "make",
+    "prove_by_symmetry",
+]
 
 # The largest that is read: a plan of 2^24 chunks is smaller, and a device or a pipe may have no end.
 _LARGEST = 256 << 20

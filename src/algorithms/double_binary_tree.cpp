@@ -1,12 +1,13 @@
 // Double binary tree: two trees at once, each with half of the message (NVG-30).
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/tree.hpp"
+#include "algorithms/steps/two_trees.hpp"
 
 namespace plait {
 
@@ -14,15 +15,7 @@ Algorithm double_binary_tree();
 
 namespace {
 
-// In a binary tree half of the ranks are leaves, and a leaf only receives or only sends. So there are two trees, and an
-// inner node of one is a leaf of the other. Seven ranks in order, numbered from one on, and the second tree, shifted by
-// one:
-//
-//              4                          5              In order, inner nodes have even numbers, whatever the number
-//          /       \                  /       \          of ranks. Those of the other tree have odd ones: its numbers
-//        2           6              3           7        are shifted by one if there are an odd number of ranks, else
-//      /   \       /   \          /   \       /   \      they are counted from the end. (Sanders, Speck, Träff 2009.)
-//     1     3     5     7        2     4     6     1
+// Its trees are those of steps/two_trees.hpp.
 //
 // all_reduce goes up and then down, over all ranks. In broadcast and reduce the root has more to do than others: it
 // stands above both trees, which are of all others. Ranks of a node are neighbours in the order.
@@ -35,16 +28,6 @@ namespace {
 // When: long messages over many ranks, whose ring would have too many steps; between nodes.
 // parts: of each half; they follow one another.
 
-// Adds positions [first, first + count) of `order` below `above`, in order.
-void add_in_order(Tree& tree, int above, const std::vector<int>& order, int first, int count) {
-  if (count == 0) return;
-  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count))) - 1;
-  const int middle = order[first + left];
-  if (middle != above) tree.add(above, middle);
-  add_in_order(tree, middle, order, first, left);
-  add_in_order(tree, middle, order, first + left + 1, count - left - 1);
-}
-
 // All ranks, with those of a node next to each other, without the root if the collective has one.
 std::vector<int> ranks_in_order(const AlgorithmArguments& arguments) {
   std::vector<int> order(arguments.ranks);
@@ -55,22 +38,10 @@ std::vector<int> ranks_in_order(const AlgorithmArguments& arguments) {
   return order;
 }
 
-std::vector<Tree> two_trees(const AlgorithmArguments& arguments) {
+std::vector<Tree> trees_of(const AlgorithmArguments& arguments) {
   std::vector<int> order = ranks_in_order(arguments);
-  const int count = static_cast<int>(order.size());
-  std::vector<Tree> trees;
-  for (int tree = 0; tree < 2; ++tree) {
-    const int top = has_root(arguments.collective)
-                        ? arguments.root
-                        : order[static_cast<int>(std::bit_floor(static_cast<unsigned>(count))) - 1];
-    add_in_order(trees.emplace_back(top, arguments.ranks), top, order, 0, count);
-    if (count % 2 == 0) {
-      std::reverse(order.begin(), order.end());
-    } else {
-      std::rotate(order.begin(), order.begin() + 1, order.end());
-    }
-  }
-  return trees;
+  if (has_root(arguments.collective)) return two_trees_below(arguments.root, std::move(order), arguments.ranks);
+  return two_trees(std::move(order), arguments.ranks);
 }
 
 // The queues in which the ranks act for one of the trees, up and down. A reduction or a broadcast has a queue for each
@@ -110,7 +81,7 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
   // Messages have queues of their own, so that neither tree and neither way waits for the other.
   std::deque<Carrier> carriers;
   for (int i = 0; i < 4; ++i) carriers.emplace_back(builder, arguments.node_of);
-  const std::vector<Tree> trees = two_trees(arguments);
+  const std::vector<Tree> trees = trees_of(arguments);
   const std::vector<QueuesOfTree> queues = add_queues_of_trees(builder, arguments, trees);
   std::vector<std::vector<SignalId>> ready(2);  // [tree]: of each part, at the root
   const auto shape_of = [&](int half, const std::vector<QueueId>& of_ranks) {

@@ -29,10 +29,11 @@ namespace {
 // A reduce_scatter goes up only, an all_gather down. A rank's block is its share of the shares, so what neighbours pass
 // on consists of blocks that are not neighbours in the message: an operation for each run of neighbours.
 //
-// A broadcast comes to the leaders of the units of the last level, and from them to those of the level before, along a
-// tree of each level (AWA-01, AWA-11). The root leads its units. hierarchical(4: chain, 2: binomial), root 5:
+// A broadcast comes to the leaders of the units of the last level, and from them to those of the level before, each
+// level by its own algorithm: a tree, two trees, or a scatter and an all-gather (AWA-01, AWA-11..16). The root leads
+// its units. hierarchical(4: chain, 2: binomial), root 5:
 //
-//     5 --> 0        5 --> 6 --> 7 --> 4        0 --> 1 --> 2 --> 3        A reduce goes the other way.
+//     5 --> 0        5 --> 6 --> 7 --> 4        0 --> 1 --> 2 --> 3        A reduce goes the other way, along trees.
 //
 // Steps: the sum of those of the levels. Bytes: those of each level, with its share of the message.
 // When: links of unequal speed, many ranks. reduce_scatter and all_gather take fewer steps than a ring over all, and no
@@ -101,7 +102,16 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
   if (has_root(machine.collective)) {
     add(usual, {2, 4, 8});
     add(machine_levels(machine, "flat", "chain"), {2, 4, 8});
+    if (machine.collective == Collective::kReduce) return all;
+    // Long messages over few nodes, medium ones, and short ones.
+    add(machine_levels(machine, "double_binary_tree", "chain"), {16, 4});
+    add(machine_levels(machine, "double_binary_tree", "binomial"), {4});
+    std::vector<Level> low = machine_levels(machine, "flat", "binomial");
+    low.back().radix = 4;
+    add(low, {1});
   } else {
+    // Over groups a double_binary_tree is slower than what is here: two members of a list have all sums, and not each
+    // its piece.
     add(usual, {1, 2, 4});
     const auto over_paths = with_shares(machine, usual);
     all.insert(all.end(), over_paths.begin(), over_paths.end());
@@ -119,7 +129,8 @@ Algorithm hierarchical() {
   return {.name = "hierarchical",
           .summary = "levels of any algorithms: hierarchical(node: flat, all: ring)",
           .source =
-              "UEN-14, NVG-18, NVG-29, NVG-32, NVG-97, UEN-60, UEN-61, AWA-01, AWA-11, TEM-16, TEM-19, TEM-21, TEM-22",
+              "UEN-14, NVG-18, NVG-29, NVG-32, NVG-96, NVG-97, UEN-60, UEN-61, AWA-01, AWA-11..16, TEM-16, TEM-19, "
+              "TEM-21, TEM-22",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                           Collective::kReduceScatter, Collective::kAllGather},
           .uses = {.levels = true, .parts = true, .zero_copy = true, .shares = true},

@@ -39,8 +39,10 @@ void find_transfers(const Plan& plan, const Pairing& pairing, const OperationId&
   };
   const Operation& operation = operation_at(plan, id);
   if (operation.kind == OpKind::kReceive && operation.chunks > 0) {
-    const Operation& sent = operation_at(plan, pairing.messages[id.rank][operation.number].from);
-    add(endpoint_of(sent.sources[0]), endpoint_of(operation.destinations[0]));
+    const OperationId send = pairing.messages[id.rank][operation.number].from;
+    Endpoint from = endpoint_of(operation_at(plan, send).sources[0]);
+    from.rank += operation.peer_rank - send.rank;  // in a folded plan another rank's send may stand for it (fold.hpp)
+    add(from, endpoint_of(operation.destinations[0]));
   }
   if (operation.kind != OpKind::kReduce) return;
   if (plan.ranks[id.rank].queues[id.queue].engine == Engine::kCopy) {

@@ -151,19 +151,22 @@ std::vector<Level> random_reaches(Random& random, int ranks) {
 // Any algorithm on each level, with anything that it takes.
 std::vector<Level> random_levels(Random& random, const AlgorithmArguments& arguments) {
   std::vector<Level> levels = random_reaches(random, arguments.ranks);
-  const bool is_tree = has_root(arguments.collective);
+  const bool has_root = plait::has_root(arguments.collective);
   const Direction direction = any_of(random, std::vector{Direction::kLoad, Direction::kStore});
   const bool has_direction = coin(random);
   for (Level& level : levels) {
     LevelAlgorithm algorithm = any_of(random, level_algorithms());
-    while (is_tree && algorithm.add_to_tree == nullptr) algorithm = any_of(random, level_algorithms());
+    while (has_root && !serves(algorithm, arguments.collective)) algorithm = any_of(random, level_algorithms());
     level.algorithm = algorithm.name;
-    if (is_tree && has_direction) level.direction = direction;
-    if (algorithm.radix && coin(random)) level.radix = pick(random, 2, 5);
-    if (is_tree) continue;
+    if (has_root && has_direction) level.direction = direction;
+    if (algorithm.radix && coin(random)) level.radix = pick(random, 2, 8);
+    const bool is_reduce = arguments.collective == Collective::kReduce;  // one tree, in one direction
+    if (algorithm.direction && !is_reduce && coin(random)) {
+      level.direction = coin(random) ? Direction::kLoad : Direction::kStore;
+    }
+    if (has_root) continue;
     if (algorithm.parts && coin(random)) level.parts = pick(random, 1, 3);
     if (algorithm.leaders && coin(random)) level.leaders = pick(random, 1, 3);
-    if (algorithm.direction && coin(random)) level.direction = coin(random) ? Direction::kLoad : Direction::kStore;
     level.all_reduce = &level != &levels.back() && pick(random, 0, 3) == 0;
   }
   return levels;

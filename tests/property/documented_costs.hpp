@@ -148,9 +148,10 @@ inline std::vector<LevelCounts> levels_in(const AlgorithmArguments& a, const std
   return all;
 }
 
-// How far ranks are below the leader of the list.
+// How far ranks are below the leader of the list. In an all-reduce, or by trees.
 inline int depth(const LevelCounts& it) {
   if (it.level.algorithm == "flat") return it.members > 1 ? 1 : 0;
+  if (it.level.algorithm == "double_binary_tree") return floor_log2(it.members);
   return it.level.algorithm == "binomial" ? digits_below(it.members, it.level.radix) : it.members - 1;
 }
 
@@ -183,9 +184,44 @@ inline bool inner_levels_lie_on_nodes(const AlgorithmArguments& a, const std::ve
   return true;
 }
 
+inline bool scatters(const LevelCounts& it) { return it.level.algorithm.starts_with("scatter_"); }
+
+inline int steps_of_broadcast(const LevelCounts& it) {
+  const int n = it.members;
+  if (n == 1) return 0;
+  if (it.level.algorithm == "double_binary_tree") return n == 2 ? 1 : floor_log2(n - 1) + 1;
+  if (!scatters(it)) return depth(it);
+  if (it.level.algorithm == "scatter_ring") return floor_log2(n) + n - 1;
+  return 2 * floor_log2(n) + (std::has_single_bit(static_cast<unsigned>(n)) ? 0 : 2);
+}
+
+// A level of one tree passes on what comes. Others have more to do at a time, part by part, and one after the other
+// if messages of an inner level pass between nodes.
+inline int most_steps_of_broadcast(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  const int calls = a.access == Access::kZeroCopy ? 1 : 0;
+  int steps = 0;
+  bool streams = true;
+  for (const LevelCounts& it : levels_in(a, levels)) {
+    steps += steps_of_broadcast(it);
+    streams = streams && !scatters(it) && it.level.algorithm != "double_binary_tree";
+  }
+  if (streams) return steps + calls;
+  return inner_levels_lie_on_nodes(a, levels) ? a.parts * steps + calls : std::numeric_limits<int>::max();
+}
+
+// Pieces of scattered levels travel down a binomial tree, and then go from each member but the last to the next, or
+// from those that have several to those that lack them. Nobody gives anything to the first.
+inline int64_t moved_by_broadcast(const LevelCounts& it, int64_t n, int64_t chunks) {
+  if (!scatters(it)) return (n - 1) * chunks;
+  int64_t pieces = (n - 1) * (n - 1);
+  for (int64_t x = 0; x < n; ++x) pieces += digits_of(static_cast<size_t>(x), 2);
+  return pieces * (chunks / n);
+}
+
 // If messages of an inner level pass between nodes, those of a rank's several lists come one after the other, and there
 // is no promise.
 inline int most_steps(const AlgorithmArguments& a, const std::vector<Level>& levels) {
+  if (a.collective == Collective::kBroadcast) return most_steps_of_broadcast(a, levels);
   if (has_root(a.collective)) {
     int steps = a.access == Access::kZeroCopy ? 1 : 0;
     for (const LevelCounts& it : levels_in(a, levels)) steps += depth(it);
@@ -211,9 +247,14 @@ inline int64_t moved_by(const LevelCounts& it, int64_t n, int64_t chunks) {
 // All ranks together. Down or up a tree, the message crosses each edge. After an all-reduce every member works for the
 // whole unit on the next level.
 inline int64_t chunks_moved(const AlgorithmArguments& a, const std::vector<Level>& levels, int64_t chunks) {
-  if (has_root(a.collective)) return (a.ranks - 1) * chunks;
-  if (a.collective == Collective::kAllGather) return (a.ranks - 1) * chunks;
+  if (a.collective == Collective::kReduce || a.collective == Collective::kAllGather) return (a.ranks - 1) * chunks;
   int64_t moved = 0, copies = 1;
+  if (a.collective == Collective::kBroadcast) {
+    for (const LevelCounts& it : levels_in(a, levels)) {
+      for (const int members : it.blocks) moved += moved_by_broadcast(it, members, chunks);
+    }
+    return moved;
+  }
   for (const LevelCounts& it : levels_in(a, levels)) {
     for (const int members : it.blocks) {
       const int64_t down = a.collective == Collective::kReduceScatter ? (members - 1) * chunks : 0;

@@ -202,6 +202,12 @@ def test_chains_lose_short_and_win_long_broadcasts(awan):
     assert all(awan.seconds(awan.HIERARCHY, 256, 128 * MIB) < awan.seconds(it, 256, 128 * MIB) for it in others)
 
 
+def test_leaders_of_many_gpus_scatter_and_gather_along_a_ring(awan):
+    """As the page says of 1,024 GPUs."""
+    seconds = {plan: awan_schemes._seconds(plan, 1024, 128 * MIB) for plan in awan.HIERARCHY.plans}
+    assert "all: scatter_ring" in min(seconds, key=seconds.__getitem__)
+
+
 def faster_on_kesch(awan, schemes, others, gpus):
     """Sizes for which the first are faster than the others, by seconds alone."""
 

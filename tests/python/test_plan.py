@@ -363,3 +363,43 @@ def test_says_what_s_is_and_counts_one_chunk(run):
     assert "\nsize     S is the message\n" in out
     _, out, _ = run("plan", "gather", "-n", 2)
     assert "\nsize     S is the message, the blocks of all ranks\n" in out
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "nodes"),
+    [
+        ("all_reduce", "ring", 6),
+        ("all_reduce", "ring(parts=3)", 5),
+        ("all_reduce", "hierarchical(node: ring, all: ring)", 6),
+        ("all_reduce", "hierarchical(node: ring, 3: ring, all: ring)", 6),
+        ("all_reduce", "hierarchical_ring(4x2x3)", 6),
+        ("reduce_scatter", "ring", 4),
+        ("all_gather", "ring", 7),
+    ],
+)
+def test_few_ranks_tell_of_all(collective, algorithm, nodes):
+    """A proof by symmetry and a whole one have the same to say of every plan."""
+    machine = topology.machine("abci", nodes)
+    proved = plans.prove_by_symmetry(machine, collective, algorithm)
+    whole = plans.for_machine(machine, collective, algorithm).plan
+    assert proved.proved_ranks < proved.ranks == whole.ranks
+    assert (proved.algorithm, proved.chunks) == (whole.algorithm, whole.chunks)
+    assert [proved.summary(size) for size in (0, 1 << 20)] == [whole.summary(size) for size in (0, 1 << 20)]
+
+
+def test_plans_too_large_to_be_whole_are_proved_by_few_ranks(run):
+    status, out, _ = run("plan", "all_reduce", "--algorithm", "ring", "--machine", "abci:nodes=300")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0] == "verified ring: all_reduce over 1200 ranks on 300 nodes of abci in 1200 chunks"
+    assert any(line.startswith("folded   4 ranks stand for all") for line in lines)
+    assert "steps    2398, every rank waits for every other" in lines
+
+
+def test_plans_too_large_of_which_no_few_ranks_stand_for_all_are_refused(run):
+    status, out, err = run("plan", "broadcast", "--algorithm", "scatter_ring", "--machine", "abci:nodes=600")
+    assert (status, out) == (2, "") and "more than 10000000 operations" in err
+    # What needs all operations is refused as before.
+    ring = ("plan", "all_reduce", "--algorithm", "ring", "--machine", "abci:nodes=512")
+    status, out, err = run(*ring, "--format", "text")
+    assert (status, out) == (2, "") and "more than 10000000 operations" in err

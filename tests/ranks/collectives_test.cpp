@@ -173,6 +173,28 @@ TEST(Collectives, AllAlgorithms) {
   EXPECT_EQ(used.size(), algorithms().size());
 }
 
+// AWA-01, AWA-11..16: every algorithm that a level of a broadcast can have above every other, between real ranks.
+TEST(Collectives, BroadcastsByEveryPairOfLevels) {
+  Random random(run_seed());
+  for (const LevelAlgorithm& inner : level_algorithms()) {
+    for (const LevelAlgorithm& outer : level_algorithms()) {
+      if (!serves(inner, Collective::kBroadcast) || !serves(outer, Collective::kBroadcast)) continue;
+      Sequence sequence;
+      sequence.ranks = 6;
+      sequence.seed = random();
+      sequence.settings.scratch_bytes = 256 * 1024;
+      const bool inner_pairs = one_in(random, 2);
+      sequence.settings.algorithm = join("broadcast:hierarchical(", inner_pairs ? "2: " : "3: ", inner.name, ", ",
+                                         inner_pairs ? "3: " : "2: ", outer.name, ", parts=", 1 + random() % 4, ")");
+      sequence.name = sequence.settings.algorithm;
+      ASSERT_TRUE(fits(Collective::kBroadcast, sequence.ranks, sequence.settings)) << sequence.name;
+      add_calls(sequence, Collective::kBroadcast, random);
+      run_as_threads(sequence);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
 // Messages that are written past the caches.
 TEST(Collectives, LargeMessages) {
   const size_t count = (size_t{16} << 20) / 4 + 13;

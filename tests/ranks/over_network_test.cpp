@@ -47,6 +47,32 @@ TEST_F(OverNetwork, RandomSequences) {
   }
 }
 
+// AWA-01, AWA-11: a level between hosts, and one inside of each, from any root. Every algorithm is on either level.
+TEST_F(OverNetwork, BroadcastsByLevels) {
+  Random random(run_seed());
+  std::vector<std::string_view> names;
+  for (const LevelAlgorithm& it : level_algorithms()) {
+    if (serves(it, Collective::kBroadcast)) names.push_back(it.name);
+  }
+  std::vector<std::string_view> inner = names;
+  std::ranges::shuffle(inner, random);
+  for (size_t i = 0; i < names.size(); ++i) {
+    Settings settings = fault_settings();
+    settings.timeout_seconds = 30;
+    settings.algorithm =
+        join("broadcast:hierarchical(node: ", inner[i], ", all: ", names[i], ", parts=", 1 + random() % 3, ")");
+    SCOPED_TRACE(settings.algorithm);
+    expect_all_well(run_processes(6, kLimit, over_hosts({0, 0, 1, 1, 2, 2}, settings, [](Communicator& communicator) {
+                                    for (int root = 0; root < 6; ++root) {
+                                      const size_t count = 1 + static_cast<size_t>(root) * 33'331;
+                                      call_and_check(communicator, {Collective::kBroadcast, DataType::kInt32,
+                                                                    ReduceOp::kSum, root, count});
+                                    }
+                                  })));
+    if (HasFailure()) return;
+  }
+}
+
 // Long enough for messages that UCX moves in another way than short ones.
 TEST_F(OverNetwork, LargeMessages) {
   const std::vector<int> hosts{0, 0, 1};

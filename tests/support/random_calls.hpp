@@ -55,12 +55,6 @@ inline std::vector<int> random_factors(Random& random, int number) {
   return factors;
 }
 
-// Whether levels of the algorithm serve the collective: trees from a root, or shares for all members.
-inline bool serves(const LevelAlgorithm& algorithm, Collective collective) {
-  if (has_root(collective)) return algorithm.add_to_tree != nullptr;
-  return !has_rank_blocks(collective) || algorithm.shares({.algorithm = std::string(algorithm.name)}, 2) == 2;
-}
-
 // Random factors, each a level with any algorithm that serves the collective.
 inline std::vector<Level> random_levels(Random& random, Collective collective, int ranks) {
   std::vector<Level> levels;

@@ -6,8 +6,10 @@ import argparse
 import os
 import sys
 from contextlib import nullcontext
+from typing import Any
 
 from .. import plans
+from ..errors import InvalidArgument
 from . import files, plan_json, usage
 from .machine_options import read_machine, read_settings
 from .plan_options import COLLECTIVES, add_plan_options
@@ -78,7 +80,15 @@ def _run(options: argparse.Namespace) -> int:
         files.check_output(options.output)
     # Progress is for people, and nobody watches with --json.
     with nullcontext() if options.json else Progress() as progress:
-        made = _make(options, progress)
+        try:
+            made = _make(options, progress)
+        except InvalidArgument as refused:
+            # Perhaps it is only too large to be held whole, and what is asked for needs no more than a proof.
+            if options.algorithm is None or options.json or options.format or options.output or options.explain:
+                raise
+            proved = _prove(options, progress, refused)
+            _print_proved(proved, options)
+            return 0
     if options.output is not None:
         files.write(options.output, _show(made.plan, options))
     if options.json:
@@ -108,15 +118,43 @@ def _make(options: argparse.Namespace, progress: Progress | None) -> plans.Machi
         read_machine(options),
         options.collective,
         options.algorithm or "",
-        ranks=options.ranks,
-        root=options.root,
-        factors=options.factors,
-        parts=options.parts,
-        access=options.access,
         message_bytes=options.bytes,
-        settings=read_settings(options),
-        progress=progress,
+        **_arguments(options, progress),
     )
+
+
+def _arguments(options: argparse.Namespace, progress: Progress | None) -> dict[str, Any]:
+    return {
+        "ranks": options.ranks,
+        "root": options.root,
+        "factors": options.factors,
+        "parts": options.parts,
+        "access": options.access,
+        "settings": read_settings(options),
+        "progress": progress,
+    }
+
+
+def _prove(options: argparse.Namespace, progress: Progress | None, refused: InvalidArgument) -> plans.ProvedBySymmetry:
+    """Proves it by the ranks that stand for all; where none do, or it is refused anyway, raises `refused`."""
+    try:
+        return plans.prove_by_symmetry(
+            read_machine(options), options.collective, options.algorithm, **_arguments(options, progress)
+        )
+    except InvalidArgument:
+        raise refused from None
+
+
+def _print_proved(proved: plans.ProvedBySymmetry, options: argparse.Namespace) -> None:
+    nodes = f"on {proved.nodes} nodes of {proved.machine}"
+    line = f"verified {proved.algorithm}: {options.collective} over {usage.counted(proved.ranks, 'rank')} {nodes}"
+    show_wrapped(f"{line} in {usage.counted(proved.chunks, 'chunk')}", hanging=_HANGING)
+    show_wrapped(
+        f"folded   {usage.counted(proved.proved_ranks, 'rank')} stand for all, which look alike under "
+        f"{proved.shifts}; {proved.operations} operations were compared",
+        hanging=_HANGING,
+    )
+    show_wrapped(proved.summary(options.bytes), hanging=_HANGING)
 
 
 def _print_table(made: plans.MachinePlan, words) -> None:

@@ -333,9 +333,10 @@ def _scaling_section() -> Section:
             scaling_plot(),
             scaling_table(),
             "Trees over all GPUs send the whole message through the root's NIC again and again. A chain of all GPUs "
-            "sends it once, but has as many steps as there are GPUs. With a tree of leaders both stay small. On four "
-            "nodes its gain is least: the root's NIC sends twice, and the links above the root's cards carry what "
-            "leaves the node besides two crossings of the chain.",
+            "sends it once, but has as many steps as there are GPUs. With leaders, who alone send to other nodes, both "
+            "stay small; with 1,024 GPUs they scatter the message, and gather it along a ring of their own. On four "
+            "nodes the gain is least: the links above the root's cards carry what leaves the node besides two "
+            "crossings of the chain.",
         ],
     )
 

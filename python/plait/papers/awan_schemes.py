@@ -11,14 +11,13 @@ from .plan_writer import PlanWriter, Queue, at
 
 GPUS_OF_NODE = 16
 PARTS = (1, 4, 16, 64)
-_STAGED_PARTS = PARTS[:3]  # more give little, and make large plans
+_FEW_PARTS = PARTS[:3]  # staged, and of messages in pieces: more give little, and make large plans
 _LEAST_IN_PARTS = 16 << 10  # shorter messages gain nothing by parts
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """plans: of each, the fastest number of parts counts, and of several the fastest. "A + B": a scatter, then an
-    all-gather. "staged": the plan below."""
+    """plans: of each, the fastest number of parts counts, and of several the fastest. "staged": the plan below."""
 
     name: str
     plans: tuple[str, ...]
@@ -32,10 +31,10 @@ K_NOMIAL = Scheme(
     "The same tree with k = 4 or 8, whichever is faster (AWA-14).",
 )
 SCATTER_RING = Scheme(
-    "scatter, ring", ("binomial + ring",), "A scatter along a binomial tree, then an all-gather along a ring (AWA-15)."
+    "scatter, ring", ("scatter_ring",), "A scatter along a binomial tree, then an all-gather along a ring (AWA-15)."
 )
 SCATTER_DOUBLING = Scheme(
-    "scatter, doubling", ("binomial + rabenseifner",), "The same with recursive doubling (AWA-16)."
+    "scatter, doubling", ("scatter_recursive_doubling",), "The same with recursive doubling (AWA-16)."
 )
 CHAIN = Scheme(
     "pipelined chain",
@@ -50,11 +49,12 @@ STAGED = Scheme(
 FLAT = Scheme("flat", ("flat",), "The root scatters to all GPUs of its node, which pass pieces to each other.")
 HIERARCHY = Scheme(
     "leaders, chain in nodes",
-    (
-        "hierarchical(node: chain, all: binomial, parts={parts})",
-        "hierarchical(node: chain, all: chain, parts={parts})",
+    tuple(
+        f"hierarchical(node: chain, all: {between}, parts={{parts}})"
+        for between in ("binomial", "binomial(radix=4)", "chain", "scatter_ring", "scatter_recursive_doubling")
     ),
-    "Among leaders a tree or a chain, then NCCL's chain in each node, in parts (AWA-01, AWA-11).",
+    "Among leaders a tree, a chain, or a scatter with an all-gather, then NCCL's chain in each node, in parts (AWA-01, "
+    "AWA-11).",
 )
 SCHEMES = (BINOMIAL, K_NOMIAL, SCATTER_RING, SCATTER_DOUBLING, CHAIN, FLAT, STAGED, HIERARCHY)
 
@@ -89,7 +89,8 @@ def best(schemes: Sequence[Scheme], gpus: int, size: int) -> float:
 
 
 def _seconds(plan: str, gpus: int, size: int) -> float:
-    in_parts = _STAGED_PARTS if plan == "staged" else PARTS if "{parts}" in plan else (1,)
+    few = plan == "staged" or "scatter" in plan
+    in_parts = (1,) if plan != "staged" and "{parts}" not in plan else _FEW_PARTS if few else PARTS
     choices = in_parts if size >= _LEAST_IN_PARTS else (1,)
     return min(run_seconds(plan, gpus, size, parts) for parts in choices)
 
@@ -99,14 +100,6 @@ def run_seconds(plan: str, gpus: int, size: int, parts: int) -> float:
     """Seconds of one plan in so many parts, where it has parts."""
     if plan == "staged":
         return simulator.simulate_plan(machine(gpus), staged(gpus, parts), size, profile="default").seconds
-    if " + " in plan:
-        # Two calls, one after the other: a library that has both in one call saves a launch.
-        scatter, gather = plan.split(" + ")
-        calls = [
-            simulator.simulate(machine(gpus), collective, max(size, gpus), algorithm)
-            for collective, algorithm in (("scatter", scatter), ("all_gather", gather))
-        ]
-        return sum(run.seconds for run in calls) - calls[0].causes["launch"]
     return simulator.simulate(machine(gpus), "broadcast", size, plan.format(parts=parts)).seconds
 
 

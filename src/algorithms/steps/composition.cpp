@@ -8,22 +8,20 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "algorithms/steps/arguments.hpp"
 #include "algorithms/steps/host_pairs.hpp"
 #include "algorithms/steps/levels.hpp"
 #include "algorithms/steps/paths.hpp"
+#include "algorithms/steps/rooted_composition.hpp"
 #include "algorithms/steps/shares.hpp"
-#include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/units.hpp"
 #include "base/figures.hpp"
 
 namespace plait {
 namespace {
-
-constexpr int kMostQueues = 3;         // of a rank: what GPUs perform
-constexpr int kMostStoringQueues = 2;  // of a rank in a tree: while one waits for its stores, another one stores
 
 // ---- All-reduce: shares up and down ----
 
@@ -133,21 +131,12 @@ class ComposedPart {
 
   // The places where each rank's list wants the shares that the level above combines.
   Finish ahead(size_t level) {
-    std::map<int, Finish> of_rank;
-    bool has_hook = false;
+    std::unordered_map<int, Finish> of_ranks;
     for (const auto& list : lists_[level]) {
       const Finish finish = list->ahead(finishes_[level]);
-      has_hook |= static_cast<bool>(finish.stored);
-      for (const int rank : list->ranks()) of_rank[rank] = finish;
+      for (const int rank : list->ranks()) of_ranks[rank] = finish;
     }
-    const auto shared = std::make_shared<const std::map<int, Finish>>(std::move(of_rank));
-    Finish all;
-    all.places = [shared](int rank) { return shared->at(rank).places(rank); };
-    if (!has_hook) return all;
-    all.stored = [shared](int rank, ChunkRange range) {
-      if (const Finish& finish = shared->at(rank); finish.stored) finish.stored(rank, range);
-    };
-    return all;
+    return of_each(std::move(of_ranks));
   }
 
   PlanBuilder& builder_;
@@ -197,6 +186,14 @@ std::vector<Level> with_stores(const Algorithm& algorithm, std::vector<Level> le
   return levels;
 }
 
+void check_levels(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels) {
+  for (const Level& level : levels) {
+    if (find_level_algorithm(level.algorithm).make != nullptr) continue;
+    refuse(algorithm, "level '", to_text(level), "' is for a broadcast only; levels of ", name(arguments.collective),
+           " are: ", level_algorithms_for(arguments.collective));
+  }
+}
+
 // Levels as they are performed.
 std::vector<Level> with_whole_levels(std::vector<Level> levels) {
   for (size_t i = 0; i + 1 < levels.size(); ++i) {
@@ -211,7 +208,7 @@ Plan compose_parts(const Algorithm& algorithm, const AlgorithmArguments& argumen
   const std::vector<PathShare> shares = shares_for(algorithm, arguments);
   const int chunks = builder.chunk_count() / parts / sum_of(shares);  // of a part of a share of 1
   const int ways = arguments.collective == Collective::kAllReduce ? 2 : 1;
-  const int most_queues = std::min({parts, kMostQueues, ways * static_cast<int>(levels.size()) - ways + 1});
+  const int most_queues = std::min({parts, kMostQueuesOfParts, ways * static_cast<int>(levels.size()) - ways + 1});
   std::deque<ComposedShare> composed;
   std::vector<std::unique_ptr<ComposedPart>> all;
   int first = 0;
@@ -262,60 +259,6 @@ Plan compose_blocks(const Algorithm& algorithm, const AlgorithmArguments& argume
   return compose_parts(algorithm, arguments, levels, blocks, std::move(builder), parts);
 }
 
-// ---- Broadcast and reduce: one tree of trees ----
-
-std::string algorithms_with_trees() {
-  std::string names;
-  for (const LevelAlgorithm& it : level_algorithms()) {
-    if (it.add_to_tree != nullptr) names += join(names.empty() ? "" : ", ", it.name);
-  }
-  return names;
-}
-
-void check_tree_level(const Algorithm& algorithm, const AlgorithmArguments& arguments, const Level& level,
-                      const Level& first) {
-  const auto refuse_level = [&](const auto&... why) {
-    refuse(algorithm, "level '", to_text(level), "' of a ", name(arguments.collective), " ", why...);
-  };
-  if (find_level_algorithm(level.algorithm).add_to_tree == nullptr) {
-    refuse_level("has no tree; use one of: ", algorithms_with_trees());
-  }
-  if (level.parts != 1) refuse_level("has parts of its own; let the whole tree have them, parts=", level.parts);
-  if (level.leaders > 0) refuse_level("has leaders, but one rank of each unit leads; leave leaders out");
-  if (level.all_reduce) refuse_level("makes no all-reduce; leave all_reduce out");
-  if (level.direction != first.direction) refuse_level("moves data the other way than '", to_text(first), "'");
-}
-
-// Zero-copy, parents store to their children's outputs, or load from their inputs.
-void check_tree_direction(const Algorithm& algorithm, const AlgorithmArguments& arguments, Direction direction) {
-  const Direction only = arguments.collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
-  if (arguments.access != Access::kZeroCopy || direction == only) return;
-  refuse(algorithm, "a zero-copy ", name(arguments.collective), " goes by ", name(only), ", not by ", name(direction));
-}
-
-Plan compose_tree(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
-                  int parts) {
-  for (const Level& level : levels) check_tree_level(algorithm, arguments, level, levels[0]);
-  TreeShape shape;
-  shape.parts = parts;
-  shape.direction = levels[0].direction.value_or(Direction::kLoad);
-  shape.zero_copy = arguments.access == Access::kZeroCopy;
-  check_tree_direction(algorithm, arguments, shape.direction);
-  const Tree tree = tree_over(algorithm, arguments, levels);
-  PlanBuilder builder = start_plan(algorithm, arguments, parts);
-  Carrier carrier(builder, arguments.node_of);
-  const bool stores = shape.direction == Direction::kStore && !shape.zero_copy;
-  for (int i = 0; i < (stores ? std::min(parts, kMostStoringQueues) : 1); ++i) {
-    shape.queues.push_back(add_queues(builder, arguments));
-  }
-  if (arguments.collective == Collective::kBroadcast) {
-    broadcast_along(builder, carrier, tree, shape, {input_of(arguments.root)});
-  } else {
-    reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
-  }
-  return builder.finish();
-}
-
 }  // namespace
 
 Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
@@ -323,7 +266,9 @@ Plan compose(const Algorithm& algorithm, const AlgorithmArguments& arguments, co
   if (!arguments.shares.empty() && arguments.collective != Collective::kAllReduce) {
     refuse(algorithm, "has shares of paths in an all_reduce only; use multi_path for ", name(arguments.collective));
   }
-  if (has_root(arguments.collective)) return compose_tree(algorithm, arguments, levels, parts);
+  if (arguments.collective == Collective::kBroadcast) return compose_broadcast(algorithm, arguments, levels, parts);
+  if (arguments.collective == Collective::kReduce) return compose_reduce(algorithm, arguments, levels, parts);
+  check_levels(algorithm, arguments, levels);
   if (has_rank_blocks(arguments.collective)) return compose_blocks(algorithm, arguments, levels, parts);
   return compose_all_reduce(algorithm, arguments, levels, parts);
 }

@@ -72,6 +72,13 @@ std::vector<int> HalvingSteps::peers(int member, const Round& round) const {
   return others;
 }
 
+// Those of them that lack what the member has.
+std::vector<int> HalvingSteps::takers_from(int member, const Round& round) const {
+  std::vector<int> takers = peers(member, round);
+  std::erase_if(takers, [&](int peer) { return has_all(peer); });
+  return takers;
+}
+
 void HalvingSteps::await(QueueId queue) {
   for (const SignalId& signal : std::exchange(arrivals_[queue.rank], {})) builder_.wait(signal);
 }
@@ -148,6 +155,7 @@ void HalvingSteps::store(const HeldByRank& held, const Finish& finish) {
 
 void HalvingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
   for (const QueueId queue : shape_.queues) homes_[queue.rank] = finish.places(queue.rank)[0];
+  if (shape_.first_has_all) homes_[queue(0).rank] = held[queue(0).rank][0];
   for (int member = 0; member < core_; ++member) begin_gathering(member, held, finish);
   int count = 1;
   for (auto round = rounds_.rbegin(); round != rounds_.rend(); ++round) {
@@ -174,10 +182,11 @@ void HalvingSteps::keep(QueueId queue, const Segment& segment, const Finish& fin
 void HalvingSteps::begin_gathering(int member, const HeldByRank& held, const Finish& finish) {
   const QueueId to = queue(member);
   const ChunkRange own = own_piece(member), other = extra_piece(member);
-  fresh_[member] = {{places_at(held[to.rank], own.first), own}};
+  if (!has_all(member)) fresh_[member] = {{places_at(held[to.rank], own.first), own}};
   if (!has_extra(member) || other.count == 0) return;
   const QueueId from = extra(member);
   await(from);
+  if (has_all(member)) return keep(from, {places_at(held[from.rank], other.first), other}, finish);
   const Held place = landing(from, to, other);
   const auto kept = places_at(finish.places(from.rank), other.first);
   const auto sources = places_at(held[from.rank], other.first);
@@ -220,7 +229,8 @@ void HalvingSteps::double_up(const Round& round, int count, const Finish& finish
     const ChunkRange all = around(member, count);
     await(from);
     std::vector<Held> near;
-    for (const int peer : peers(member, round)) {
+    const std::vector<int> takers = takers_from(member, round);
+    for (const int peer : takers) {
       const Held place = landing(from, queue(peer), all);
       if (carrier_.together(from.rank, queue(peer).rank)) near.push_back(place);
       news[peer].push_back({{place.at(all.first)}, all});
@@ -242,7 +252,7 @@ void HalvingSteps::double_up(const Round& round, int count, const Finish& finish
         if (!is_home(it, from.rank)) finish.stored(from.rank, it.range);
       }
     }
-    for (const int peer : peers(member, round)) {
+    for (const int peer : takers) {
       const QueueId to = queue(peer);
       arrivals[to.rank].push_back(
           carrier_.expose(from, homes_.at(from.rank).at(all.first), to, all, homes_.at(to.rank).at(all.first)).signal);
@@ -280,6 +290,7 @@ void HalvingSteps::fold_out(int member, const Finish& finish) {
 void HalvingSteps::call_peers() {
   std::vector<SignalId> calls;
   const auto call = [&](QueueId from, QueueId to) {
+    if (shape_.first_has_all && from.rank == queue(0).rank) return;
     if (carrier_.together(from.rank, to.rank)) calls.push_back(builder_.signal(from, to));
   };
   for (int member = 0; member < core_; ++member) {

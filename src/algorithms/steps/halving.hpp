@@ -37,6 +37,8 @@ class HalvingSteps {
     int piece_chunks = 1;
     bool extras_have_pieces = true;  // P pieces, one for every queue; else c, for the core only
     bool stores_to_peers = false;    // all_gather() may store to other ranks' outputs (Access::kZeroCopy)
+    // all_gather(): the first queue's rank has all pieces from the beginning, wherever it wants them. It only gives.
+    bool first_has_all = false;
   };
 
   HalvingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
@@ -54,8 +56,8 @@ class HalvingSteps {
   void store(const HeldByRank& held, const Finish& finish);
   // Every queue makes its piece from held[rank], and stores all pieces. Steps: as many as reduce_scatter().
   void all_gather(const HeldByRank& held, const Finish& finish);
-  // A step before all_gather(), if no reduce_scatter() came before it and it stores to peers: all say that they were
-  // called.
+  // A step before all_gather(), if no reduce_scatter() came before it and it stores to peers: all that get anything say
+  // that they were called.
   void call_peers();
 
  private:
@@ -68,6 +70,7 @@ class HalvingSteps {
     ChunkRange range;
   };
 
+  bool has_all(int member) const { return shape_.first_has_all && member == 0; }
   // Whether it lies where the rank stores it anyway.
   bool is_home(const Segment& segment, int rank) const {
     return segment.sources.size() == 1 && segment.sources[0] == homes_.at(rank).at(segment.range.first);
@@ -86,6 +89,7 @@ class HalvingSteps {
   // The `count` positions among which that of `member` is.
   ChunkRange around(int member, int count) const;
   std::vector<int> peers(int member, const Round& round) const;
+  std::vector<int> takers_from(int member, const Round& round) const;
   // The place at `to` for what it will get: its output, or scratch from which it copies.
   Held landing(QueueId from, QueueId to, ChunkRange range);
   void await(QueueId queue);

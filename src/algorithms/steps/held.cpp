@@ -1,6 +1,11 @@
 // Inputs and outputs as phases see them.
 #include "algorithms/steps/held.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
 namespace plait {
 
 std::vector<Place> beside(const std::vector<Place>& sources, std::vector<Place> places) {
@@ -16,6 +21,19 @@ HeldByRank all_inputs(int ranks) {
 
 Finish to_outputs() {
   return {[](int rank) { return std::vector<Held>{{output_of(rank)}}; }};
+}
+
+Finish of_each(std::unordered_map<int, Finish> finishes) {
+  const bool has_hook =
+      std::any_of(finishes.begin(), finishes.end(), [](const auto& it) { return static_cast<bool>(it.second.stored); });
+  const auto shared = std::make_shared<const std::unordered_map<int, Finish>>(std::move(finishes));
+  Finish all;
+  all.places = [shared](int rank) { return shared->at(rank).places(rank); };
+  if (!has_hook) return all;
+  all.stored = [shared](int rank, ChunkRange range) {
+    if (const Finish& finish = shared->at(rank); finish.stored) finish.stored(rank, range);
+  };
+  return all;
 }
 
 }  // namespace plait

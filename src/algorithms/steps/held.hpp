@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/builder.hpp"
@@ -39,5 +40,7 @@ struct Finish {
 // Takes every rank's input; stores into every rank's output.
 HeldByRank all_inputs(int ranks);
 Finish to_outputs();
+// Does what each rank's own says.
+Finish of_each(std::unordered_map<int, Finish> finishes);
 
 }  // namespace plait

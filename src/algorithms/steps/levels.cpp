@@ -84,54 +84,50 @@ class LeaderLevel : public LevelSteps {
   LeaderSteps leaders_;
 };
 
-// ---- trees: the first member gets everything ----
+// ---- trees: the root of each gets the piece that goes along it ----
 
-void binomial_below(Tree& tree, const std::vector<int>& ranks, const Level& level) {
-  add_knomial(tree, ranks, level.radix);
-}
-
-void chain_below(Tree& tree, const std::vector<int>& ranks, const Level&) {
-  for (size_t x = 1; x < ranks.size(); ++x) tree.add(ranks[x - 1], ranks[x]);
-}
-
-void star_below(Tree& tree, const std::vector<int>& ranks, const Level&) {
-  for (size_t x = 1; x < ranks.size(); ++x) tree.add(ranks[0], ranks[x]);
-}
-
-template <void (*kAdd)(Tree&, const std::vector<int>&, const Level&)>
-class TreeLevel : public LevelSteps {
+template <TreesOf kTrees>
+class TreesLevel : public LevelSteps {
  public:
-  TreeLevel(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape)
+  TreesLevel(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape)
       : LevelSteps(shape.queues),
         builder_(builder),
         carrier_(carrier),
         range_(shape.range),
-        tree_(rank_of(0), builder.rank_count()) {
-    kAdd(tree_, ranks(), shape.level);
-    shape_.queues.emplace_back(builder.rank_count());
-    for (int x = 0; x < members(); ++x) shape_.queues[0][rank_of(x)] = shape.queues[x];
-    shape_.first_chunk = range_.first;
-    shape_.parts = shape.level.parts;
-    shape_.part_chunks = range_.count / shape_.parts;
-    shape_.direction = shape.level.direction.value_or(Direction::kLoad);
-  }
+        trees_(kTrees(members(), shape.level)),
+        shapes_(shapes_of_trees(trees_, shape.queues, shape.range, shape.level)) {}
 
-  ChunkRange share(int x) const override { return {range_.first, x == 0 ? range_.count : 0}; }
+  ChunkRange share(int x) const override {
+    const auto trees = static_cast<int>(trees_.size());
+    return x < trees ? shapes_[x].range() : ChunkRange{range_.first, 0};
+  }
   void reduce_scatter(HeldByRank& held) override {
-    std::vector<Held> at_root = reduce_to_root(builder_, carrier_, tree_, shape_, held);
+    auto at_roots = reduce_to_roots(builder_, carrier_, trees_, shapes_, held);
     for (const int rank : ranks()) held[rank].clear();
-    held[rank_of(0)] = std::move(at_root);
+    for (size_t x = 0; x < trees_.size(); ++x) held[rank_of(static_cast<int>(x))] = std::move(at_roots[x]);
+  }
+  // Two trees of two members leave each with a share.
+  void store(const HeldByRank& held, const Finish& finish) override {
+    for (size_t x = 0; x < trees_.size(); ++x) {
+      const ChunkRange it = shapes_[x].range();
+      const QueueId root = shapes_[x].queue(0, static_cast<int>(x));
+      builder_.reduce(root, places_at(finish.places(root.rank), it.first), places_at(held[root.rank], it.first),
+                      it.first, it.count);
+      if (finish.stored) finish.stored(root.rank, it);
+    }
   }
   void all_gather(const HeldByRank& held, const Finish& finish) override {
-    broadcast_along(builder_, carrier_, tree_, shape_, held[rank_of(0)], finish);
+    std::vector<std::vector<Held>> at_roots;
+    for (size_t x = 0; x < trees_.size(); ++x) at_roots.push_back(held[rank_of(static_cast<int>(x))]);
+    broadcast_from_roots(builder_, carrier_, trees_, shapes_, at_roots, finish);
   }
 
  private:
   PlanBuilder& builder_;
   Carrier& carrier_;
   const ChunkRange range_;
-  Tree tree_;
-  TreeShape shape_;
+  const std::vector<Tree> trees_;
+  const std::vector<TreeShape> shapes_;
 };
 
 // ---- recursive halving and doubling: pieces of equal size ----
@@ -221,11 +217,13 @@ std::unique_ptr<LevelSteps> made_as(PlanBuilder& builder, Carrier& carrier, cons
 
 int every_member(const Level&, int members) { return members; }
 int only_first(const Level&, int) { return 1; }
+int first_two(const Level&, int members) { return std::min(members, 2); }
 int64_t pieces_in_parts(const Level& level, int members) { return int64_t{members} * level.parts; }
 int64_t piece_of_each(const Level&, int members) { return members; }
 int64_t one(const Level&, int) { return 1; }
 int64_t piece_of_each_leader(const Level& level, int members) { return leaders_of(level, members); }
 int64_t parts_of_all(const Level& level, int) { return level.parts; }
+int64_t parts_of_halves(const Level& level, int members) { return int64_t{first_two(level, members)} * level.parts; }
 
 }  // namespace
 
@@ -261,22 +259,32 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
        .radix = true,
        .shares = only_first,
        .chunks = parts_of_all,
-       .make = made_as<TreeLevel<binomial_below>>,
-       .add_to_tree = binomial_below},
+       .make = made_as<TreesLevel<one_tree<add_binomial>>>,
+       .broadcast = broadcast_by_binomial(),
+       .add_to_tree = add_binomial},
       {.name = "chain",
        .parts = true,
        .direction = true,
        .shares = only_first,
        .chunks = parts_of_all,
-       .make = made_as<TreeLevel<chain_below>>,
-       .add_to_tree = chain_below},
+       .make = made_as<TreesLevel<one_tree<add_chain>>>,
+       .broadcast = broadcast_by_chain(),
+       .add_to_tree = add_chain},
+      {.name = "double_binary_tree",
+       .parts = true,
+       .direction = true,
+       .shares = first_two,
+       .chunks = parts_of_halves,
+       .make = made_as<TreesLevel<two_trees_of_first_two>>,
+       .broadcast = broadcast_by_double_binary_tree()},
       {.name = "flat",
        .leaders = true,
        .direction = true,
        .shares = leaders_of,
        .chunks = piece_of_each_leader,
        .make = made_as<LeaderLevel>,
-       .add_to_tree = star_below},
+       .broadcast = broadcast_by_star(),
+       .add_to_tree = add_star},
       {.name = "rabenseifner", .shares = every_member, .chunks = piece_of_each, .make = made_as<HalvingLevel>},
       {.name = "recursive_doubling",
        .whole = true,
@@ -284,6 +292,8 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
        .chunks = one,
        .make = made_as<DoublingLevel>},
       {.name = "ring", .parts = true, .shares = every_member, .chunks = pieces_in_parts, .make = made_as<RingLevel>},
+      {.name = "scatter_recursive_doubling", .direction = true, .broadcast = broadcast_by_scatter_recursive_doubling()},
+      {.name = "scatter_ring", .direction = true, .broadcast = broadcast_by_scatter_ring()},
   };
   return all;
 }
@@ -298,6 +308,22 @@ const LevelAlgorithm& find_level_algorithm(std::string_view name) {
   }
   fail(ErrorCode::kInvalidArgument, "'", name, "' is no algorithm for a level; use one of: ", list,
        did_you_mean(name, names));
+}
+
+bool serves(const LevelAlgorithm& algorithm, Collective collective) {
+  if (collective == Collective::kBroadcast) return algorithm.broadcast.make != nullptr;
+  if (collective == Collective::kReduce) return algorithm.add_to_tree != nullptr;
+  if (algorithm.make == nullptr) return false;
+  // Every member has a share, so that it can be the member's block.
+  return !has_rank_blocks(collective) || algorithm.shares({.algorithm = std::string(algorithm.name)}, 3) == 3;
+}
+
+std::string level_algorithms_for(Collective collective) {
+  std::string names;
+  for (const LevelAlgorithm& it : level_algorithms()) {
+    if (serves(it, collective)) names += join(names.empty() ? "" : ", ", it.name);
+  }
+  return names;
 }
 
 int shares_of(const Level& level, int members) {

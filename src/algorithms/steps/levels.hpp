@@ -2,14 +2,16 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "algorithms/steps/broadcast_levels.hpp"
 #include "algorithms/steps/carrier.hpp"
 #include "algorithms/steps/held.hpp"
-#include "algorithms/steps/tree.hpp"
+#include "algorithms/steps/level_trees.hpp"
 
 namespace plait {
 
@@ -73,18 +75,23 @@ struct LevelAlgorithm {
   // Every member gets everything in any case: below the last level it makes an all-reduce.
   bool whole = false;
   // Into how many equal shares a level of n members divides its range; and the number of chunks that the range must be
-  // a multiple of.
-  int (*shares)(const Level& level, int members);
-  int64_t (*chunks)(const Level& level, int members);
-  std::unique_ptr<LevelSteps> (*make)(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape);
-  // The tree along which a message goes from member 0 to the others. Null if there is none: the algorithm then serves
-  // no broadcast and no reduce.
-  void (*add_to_tree)(Tree& tree, const std::vector<int>& ranks, const Level& level) = nullptr;
+  // a multiple of. Null, as make is, if the algorithm serves broadcasts only.
+  int (*shares)(const Level& level, int members) = nullptr;
+  int64_t (*chunks)(const Level& level, int members) = nullptr;
+  std::unique_ptr<LevelSteps> (*make)(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape) = nullptr;
+  // Empty if the algorithm serves no broadcast.
+  BroadcastAlgorithm broadcast = {};
+  // The tree along which a message goes to member 0 from the others. Null if the algorithm serves no reduce.
+  AddToTree add_to_tree = nullptr;
 };
 
 const std::vector<LevelAlgorithm>& level_algorithms();
 // Throws kInvalidArgument, which lists them.
 const LevelAlgorithm& find_level_algorithm(std::string_view name);
+// Whether levels of the algorithm serve the collective.
+bool serves(const LevelAlgorithm& algorithm, Collective collective);
+// The names of those that do: "binomial, chain, flat".
+std::string level_algorithms_for(Collective collective);
 
 // The functions of the level's algorithm, for a level that may make an all-reduce.
 int shares_of(const Level& level, int members);

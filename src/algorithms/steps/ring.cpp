@@ -17,7 +17,7 @@ RingSteps::RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape)
   for (int x = 0; x < size(); ++x) {
     const int phases = (shape_.scatters ? 1 : 0) + (shape_.gathers && lands_in_scratch(x) ? 1 : 0);
     const int pieces = std::min(phases * (size() - 1), size());
-    if (pieces == 0) continue;
+    if (pieces == 0 || has_all(x)) continue;
     const int from = shape_.queues[wrap(x - 1, size())].rank;
     landing_[x] = carrier_.take_landing(from, shape_.queues[x].rank, pieces * piece_chunks());
   }
@@ -81,7 +81,7 @@ void RingSteps::call_previous() {
   std::vector<SignalId> calls;
   for (int x = 0; x < size(); ++x) {
     const QueueId previous = shape_.queues[wrap(x - 1, size())], mine = shape_.queues[x];
-    if (previous.rank != mine.rank && carrier_.together(previous.rank, mine.rank)) {
+    if (!has_all(x) && previous.rank != mine.rank && carrier_.together(previous.rank, mine.rank)) {
       calls.push_back(builder_.signal(mine, previous));
     }
   }
@@ -116,9 +116,9 @@ void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
       for (int x = 0; x < size(); ++x) {
         await(x, part);
         const int chunk = range(wrap(x - step, size()), part).first;
+        const bool has_it = step == 0 || has_all(x);
         spread(x, step, part,
-               step == 0 ? places_at(held[shape_.queues[x].rank], chunk) : std::vector{arrivals_[x][part]->place},
-               finish);
+               has_it ? places_at(held[shape_.queues[x].rank], chunk) : std::vector{arrivals_[x][part]->place}, finish);
       }
     }
     std::swap(arrivals_, next_arrivals_);
@@ -129,8 +129,10 @@ void RingSteps::all_gather(const HeldByRank& held, const Finish& finish) {
 void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sources, const Finish& finish) {
   const QueueId queue = this->queue(x, steps_done_);
   const ChunkRange it = range(wrap(x - step, size()), part);
-  const std::vector<Place> kept = beside(sources, places_at(finish.places(queue.rank), it.first));
-  if (step < size() - 1) {
+  std::vector<Place> kept;
+  if (!has_all(x)) kept = beside(sources, places_at(finish.places(queue.rank), it.first));
+  const bool is_last = step == size() - 1 || has_all(next(x));
+  if (!is_last) {
     const QueueId receiver = this->queue(next(x), steps_done_ + 1);
     const int slot = steps_done_ % size() * piece_chunks() + part * shape_.part_chunks;
     const Place landing =
@@ -139,7 +141,7 @@ void RingSteps::spread(int x, int step, int part, const std::vector<Place>& sour
   } else if (!kept.empty()) {
     builder_.reduce(queue, kept, sources, it.first, it.count);
   }
-  if (finish.stored) finish.stored(queue.rank, it);
+  if (finish.stored && !has_all(x)) finish.stored(queue.rank, it);
 }
 
 }  // namespace plait

@@ -31,12 +31,14 @@ class RingSteps {
     bool scatters = true;          // reduce_scatter() will be called
     bool gathers = true;           // all_gather() will be called
     bool stores_to_peers = false;  // all_gather() may store where the next rank wants it (Access::kZeroCopy)
+    // all_gather(): the first queue's rank has all pieces from the beginning, wherever it wants them. It only gives.
+    bool first_has_all = false;
   };
 
   RingSteps(PlanBuilder& builder, Carrier& carrier, Shape shape);
 
-  // A step before all_gather(), if no reduce_scatter() came before it and it stores to peers: every rank lets the
-  // previous one, if it is on the same node, store to its output.
+  // A step before all_gather(), if no reduce_scatter() came before it and it stores to peers: every rank that gets
+  // anything lets the previous one, if it is on the same node, store to its output.
   void call_previous();
   // All that the shape says, from inputs to outputs.
   void perform(HeldByRank held, const Finish& finish);
@@ -55,6 +57,7 @@ class RingSteps {
  private:
   int size() const { return static_cast<int>(shape_.queues.size()); }
   int next(int x) const { return (x + 1) % size(); }
+  bool has_all(int x) const { return shape_.first_has_all && x == 0; }
   // The queue that acts after so many steps.
   QueueId queue(int x, int steps) const;
   int piece_chunks() const { return shape_.parts * shape_.part_chunks; }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 namespace plait {
 
@@ -14,196 +16,229 @@ void Tree::add(int above, int below) {
   children[above].push_back(below);
 }
 
-int Tree::depth() const {
-  std::vector<int> depths(parent.size());
-  int deepest = 0;
-  for (const int rank : order) {
-    if (parent[rank] >= 0) depths[rank] = depths[parent[rank]] + 1;
-    deepest = std::max(deepest, depths[rank]);
+namespace {
+
+std::vector<std::vector<int>> grouped(const std::vector<int>& order, const std::vector<int>& number_of) {
+  std::vector<std::vector<int>> groups;
+  for (const int x : order) {
+    const auto number = static_cast<size_t>(number_of[x]);
+    if (number >= groups.size()) groups.resize(number + 1);
+    groups[number].push_back(x);
   }
-  return deepest;
+  return groups;
 }
 
-void add_knomial(Tree& tree, const std::vector<int>& ranks, int radix) {
-  const auto count = static_cast<int64_t>(ranks.size());
+}  // namespace
+
+std::vector<std::vector<int>> Tree::by_depth() const {
+  std::vector<int> depths(parent.size());
+  for (const int x : order) depths[x] = parent[x] < 0 ? 0 : depths[parent[x]] + 1;
+  return grouped(order, depths);
+}
+
+std::vector<std::vector<int>> Tree::by_height() const {
+  std::vector<int> heights(parent.size());
+  const std::vector<int> upwards(order.rbegin(), order.rend());
+  for (const int x : upwards) {
+    if (parent[x] >= 0) heights[parent[x]] = std::max(heights[parent[x]], heights[x] + 1);
+  }
+  return grouped(upwards, heights);
+}
+
+void add_knomial(Tree& tree, const std::vector<int>& members, int radix) {
+  const auto count = static_cast<int64_t>(members.size());
   int64_t unit = 1;
   while (unit * radix < count) unit *= radix;
   for (; unit > 0; unit /= radix) {
     for (int64_t above = 0; above < count; above += unit * radix) {
       for (int64_t v = above + unit; v < std::min(count, above + unit * radix); v += unit) {
-        tree.add(ranks[above], ranks[v]);
+        tree.add(members[above], members[v]);
       }
     }
   }
 }
 
+// ---- Down ----
+
+BroadcastSteps::BroadcastSteps(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape)
+    : AlongTree(builder, carrier, tree, shape),
+      calls_(tree.parent.size()),
+      given_(tree.parent.size()),
+      by_depth_(tree.by_depth()) {
+  for (const int x : tree_.order) {
+    if (!shape_.zero_copy && (by_store() ? has_near_parent(x) : has_near_child(x))) take_box(x, x);
+    if (gets_at_home(x) && shape_.calls)
+      calls_[x] = builder_.signal(shape_.queue(0, x), shape_.queue(0, tree_.parent[x]));
+  }
+}
+
+// Where the member stores what its children shall have.
+std::vector<Held> BroadcastSteps::boxes_of(int x) const {
+  std::vector<Held> boxes;
+  if (!by_store() && boxes_[x]) boxes.push_back(*boxes_[x]);
+  for (const int child : tree_.children[x]) {
+    if (by_store() && boxes_[child]) boxes.push_back(*boxes_[child]);
+  }
+  return boxes;
+}
+
+Finish BroadcastSteps::ahead(const Finish& finish) {
+  Finish wider;
+  wider.places = [this, finish](int of_rank) {
+    std::vector<Held> places = finish.places(of_rank);
+    const std::vector<Held> boxes = boxes_of(tree_.root());
+    places.insert(places.end(), boxes.begin(), boxes.end());
+    return places;
+  };
+  wider.stored = [this, finish](int, ChunkRange range) { hand_on(tree_.root(), range, finish); };
+  return wider;
+}
+
+void BroadcastSteps::give(ChunkRange range, const Finish& finish) {
+  const int root = tree_.root();
+  const std::vector<Place> boxes = places_at(boxes_of(root), range.first);
+  if (!boxes.empty()) reduce(root, boxes, {finish.places(rank(root))[0].at(range.first)}, range);
+  for (const int child : tree_.children[root]) hand_to(child, root, range, finish);
+}
+
+void BroadcastSteps::follow(int depth, const Finish& finish) {
+  for (const int x : by_depth_[depth]) take(x, finish);
+}
+
+void follow(std::deque<BroadcastSteps>& trees, const Finish& finish) {
+  int deepest = 0;
+  for (const BroadcastSteps& it : trees) deepest = std::max(deepest, it.depth());
+  for (int depth = 1; depth <= deepest; ++depth) {
+    for (BroadcastSteps& it : trees) {
+      if (depth <= it.depth()) it.follow(depth, finish);
+    }
+  }
+}
+
+// The member stores what came where it belongs, and where its children get it.
+void BroadcastSteps::take(int x, const Finish& finish) {
+  const std::vector<Held> homes = finish.places(rank(x)), boxes = boxes_of(x);
+  for (const Given& it : std::exchange(given_[x], {})) {
+    carrier_.await(it.arrival);
+    std::vector<Place> places = beside({it.arrival.place}, places_at(homes, it.range.first));
+    for (const Held& box : boxes) places.push_back(box.at(it.range.first));
+    if (!places.empty()) reduce(x, places, {it.arrival.place}, it.range);
+    hand_on(x, it.range, finish);
+  }
+}
+
+// A range is stored at the member. Children come first, since others wait for them.
+void BroadcastSteps::hand_on(int x, ChunkRange range, const Finish& finish) {
+  for (const int child : tree_.children[x]) hand_to(child, x, range, finish);
+  if (finish.stored) finish.stored(rank(x), range);
+}
+
+void BroadcastSteps::hand_to(int child, int x, ChunkRange range, const Finish& finish) {
+  const QueueId from = queue(x, range), to = queue(child, range);
+  const auto home = [&](int of) { return finish.places(rank(of))[0].at(range.first); };
+  const auto give = [&](const Arrival& arrival) { given_[child].push_back({range, arrival}); };
+  if (gets_at_home(child)) {
+    if (calls_[child]) builder_.wait(*std::exchange(calls_[child], std::nullopt));
+    return give(carrier_.put(from, {home(x)}, {}, to, home(child), range));
+  }
+  if (by_store() && boxes_[child]) return give({boxes_[child]->at(range.first), builder_.signal(from, to)});
+  const Place source = together(x, child) ? boxes_[x]->at(range.first) : home(x);
+  give(carrier_.expose(from, source, to, range, home(child)));
+}
+
+// ---- Up ----
+
 namespace {
-
-// The parts that both ways along a tree share.
-class AlongTree {
- public:
-  AlongTree(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape)
-      : builder_(builder), carrier_(carrier), tree_(tree), shape_(shape), boxes_(builder.rank_count()) {}
-
- protected:
-  bool by_store() const { return shape_.direction == Direction::kStore; }
-  bool has_near_child(int rank) const {
-    const auto& children = tree_.children[rank];
-    return std::any_of(children.begin(), children.end(), [&](int child) { return carrier_.together(rank, child); });
-  }
-  bool has_near_parent(int rank) const {
-    return tree_.parent[rank] >= 0 && carrier_.together(tree_.parent[rank], rank);
-  }
-  void take_box(int rank, int owner) { boxes_[rank] = builder_.take_scratch(owner, shape_.parts * shape_.part_chunks); }
-  Place box(int rank, int part) const { return slot_after(*boxes_[rank], part * shape_.part_chunks); }
-  void reduce(int part, int rank, const std::vector<Place>& destinations, const std::vector<Place>& sources) {
-    const ChunkRange it = shape_.range(part);
-    builder_.reduce(shape_.queue(part, rank), destinations, sources, it.first, it.count);
-  }
-  SignalId signal(int part, int from, int to) {
-    return builder_.signal(shape_.queue(part, from), shape_.queue(part, to));
-  }
-  static void call(const std::function<void(int)>& hook, int part) {
-    if (hook) hook(part);
-  }
-
-  PlanBuilder& builder_;
-  Carrier& carrier_;
-  const Tree& tree_;
-  const TreeShape& shape_;
-  std::vector<std::optional<Place>> boxes_;  // scratch for what each rank passes on, or gets: one part after the other
-};
-
-class Broadcast : AlongTree {
- public:
-  Broadcast(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
-            const std::vector<Held>& sources, const Finish& finish)
-      : AlongTree(builder, carrier, tree, shape), sources_(sources), finish_(finish), calls_(builder.rank_count()) {}
-
-  void make() {
-    for (const int rank : tree_.order) {
-      if (!shape_.zero_copy && (by_store() ? has_near_parent(rank) : has_near_child(rank))) take_box(rank, rank);
-      if (shape_.zero_copy && has_near_parent(rank)) calls_[rank] = signal(0, rank, tree_.parent[rank]);
-    }
-    for (int part = 0; part < shape_.parts; ++part) {
-      arrivals_.assign(builder_.rank_count(), std::nullopt);
-      call(shape_.before_root, part);
-      for (const int rank : tree_.order) {
-        if (arrivals_[rank]) carrier_.await(*arrivals_[rank]);
-        pass_on(part, rank, arrivals_[rank] ? std::vector{arrivals_[rank]->place} : places_at(sources_, first(part)));
-      }
-    }
-  }
-
- private:
-  int first(int part) const { return shape_.range(part).first; }
-  // The place where the rank itself wants the data first of all.
-  Place own(int rank, int part) const { return finish_.places(rank)[0].at(first(part)); }
-
-  // Stores the data at `sources` where it belongs at the rank, and where its children get it.
-  void pass_on(int part, int rank, const std::vector<Place>& sources) {
-    std::vector<Place> places = beside(sources, places_at(finish_.places(rank), first(part)));
-    if (!by_store() && boxes_[rank]) places.push_back(box(rank, part));
-    for (const int child : tree_.children[rank]) {
-      if (by_store() && boxes_[child]) places.push_back(box(child, part));
-    }
-    if (!places.empty()) reduce(part, rank, places, sources);
-    if (finish_.stored) finish_.stored(rank, shape_.range(part));
-    const Place mine = sources.size() == 1 ? sources[0] : own(rank, part);
-    for (const int child : tree_.children[rank]) arrivals_[child] = hand_to(child, part, rank, mine);
-  }
-
-  Arrival hand_to(int child, int part, int rank, Place mine) {
-    const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, child);
-    if (calls_[child]) {
-      if (part == 0) builder_.wait(*calls_[child]);
-      return carrier_.put(from, {mine}, {}, to, own(child, part), shape_.range(part));
-    }
-    if (by_store() && boxes_[child]) return {box(child, part), builder_.signal(from, to)};
-    const Place source = carrier_.together(rank, child) ? box(rank, part) : own(rank, part);
-    return carrier_.expose(from, source, to, shape_.range(part), own(child, part));
-  }
-
-  const std::vector<Held>& sources_;
-  const Finish& finish_;
-  std::vector<std::optional<SignalId>> calls_;    // of children to whose outputs their parent stores
-  std::vector<std::optional<Arrival>> arrivals_;  // of the current part
-};
 
 class Reduction : AlongTree {
  public:
   // Without a result, the root does not combine what it has.
   Reduction(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape, const HeldByRank& held,
             std::optional<Held> result)
-      : AlongTree(builder, carrier, tree, shape), held_(held), result_(result) {}
+      : AlongTree(builder, carrier, tree, shape),
+        held_(held),
+        result_(result),
+        by_height_(tree.by_height()),
+        arrivals_(shape.parts, std::vector<std::optional<Arrival>>(tree.parent.size())) {
+    for (const int x : tree_.order) {
+      if (tree_.parent[x] >= 0 && !is_read_in_place(x)) take_box(x, owner_of_box(x));
+    }
+    if (!result_) at_root_ = held_[rank(tree_.root())];
+  }
 
   std::vector<Held> make() {
-    for (const int rank : tree_.order) {
-      if (tree_.parent[rank] >= 0 && !is_read_in_place(rank)) take_box(rank, owner_of_box(rank));
-    }
-    if (!result_) at_root_ = held_[tree_.root()];
     for (int part = 0; part < shape_.parts; ++part) {
-      arrivals_.assign(builder_.rank_count(), std::nullopt);
       for (auto at = tree_.order.rbegin(); at != tree_.order.rend(); ++at) combine(part, *at);
-      call(shape_.after_root, part);
+      if (shape_.after_root) shape_.after_root(part);
     }
     return_inputs();
     return at_root_;
   }
 
+  // The same step by step, so that those of other trees may come in between.
+  int height() const { return static_cast<int>(by_height_.size()) - 1; }
+  void combine_at(int height) {
+    for (int part = 0; part < shape_.parts; ++part) {
+      for (const int x : by_height_[height]) combine(part, x);
+    }
+  }
+  const std::vector<Held>& at_root() const { return at_root_; }
+
  private:
   void return_inputs() {
     // A rank whose input its parent has read must not return before that is over.
-    for (const int rank : tree_.order) {
-      if (!has_near_parent(rank) || !is_read_in_place(rank) || has_slots(held_[rank][0].place.buffer)) continue;
+    for (const int x : tree_.order) {
+      if (!has_near_parent(x) || !is_read_in_place(x) || has_slots(held_[rank(x)][0].place.buffer)) continue;
       for (int queue = 0; queue < shape_.queues_in_use(); ++queue)
-        builder_.wait(signal(queue, tree_.parent[rank], rank));
+        builder_.wait(builder_.signal(shape_.queue(queue, tree_.parent[x]), shape_.queue(queue, x)));
     }
   }
 
   // A leaf's data can be sent as it is, and fetched if the parent may load it. All other ranks have sums.
-  bool is_read_in_place(int rank) const {
-    if (!tree_.children[rank].empty() || held_[rank].size() != 1) return false;
-    if (!has_near_parent(rank)) return true;
-    return !by_store() && (shape_.zero_copy || has_slots(held_[rank][0].place.buffer));
+  bool is_read_in_place(int x) const {
+    const std::vector<Held>& held = held_[rank(x)];
+    if (!is_leaf(x) || held.size() != 1) return false;
+    if (!has_near_parent(x)) return true;
+    return !by_store() && (shape_.zero_copy || has_slots(held[0].place.buffer));
   }
-  // A rank stores its sum by store where the parent needs it, else in its own scratch.
-  bool is_stored_at_parent(int rank) const { return by_store() && has_near_parent(rank); }
-  int owner_of_box(int rank) const { return is_stored_at_parent(rank) ? tree_.parent[rank] : rank; }
+  // By store, a member stores its sum where the parent needs it, else in its own scratch.
+  bool is_stored_at_parent(int x) const { return by_store() && has_near_parent(x); }
+  int owner_of_box(int x) const { return is_stored_at_parent(x) ? tree_.parent[x] : x; }
 
-  void combine(int part, int rank) {
-    const int parent = tree_.parent[rank];
-    const int first = shape_.range(part).first;
-    std::vector<Place> sources = places_at(held_[rank], first), arrived;
-    for (const int child : tree_.children[rank]) {
-      carrier_.await(*arrivals_[child]);
-      arrived.push_back(arrivals_[child]->place);
+  void combine(int part, int x) {
+    const int parent = tree_.parent[x];
+    const ChunkRange range = shape_.range(part);
+    std::vector<Place> sources = places_at(held_[rank(x)], range.first), arrived;
+    for (const int child : tree_.children[x]) {
+      carrier_.await(*arrivals_[part][child]);
+      arrived.push_back(arrivals_[part][child]->place);
     }
     sources.insert(by_store() ? sources.begin() : sources.end(), arrived.begin(), arrived.end());
     if (parent < 0) return finish_root(part, sources, arrived);
-    const QueueId from = shape_.queue(part, rank), to = shape_.queue(part, parent);
-    const Place result = is_read_in_place(rank) ? sources[0] : box(rank, part);
-    if (!is_read_in_place(rank)) reduce(part, rank, {result}, sources);
-    if (is_stored_at_parent(rank)) {
-      arrivals_[rank] = {result, builder_.signal(from, to)};
+    const QueueId from = shape_.queue(part, x), to = shape_.queue(part, parent);
+    const Place result = is_read_in_place(x) ? sources[0] : boxes_[x]->at(range.first);
+    if (!is_read_in_place(x)) reduce(x, {result}, sources, range);
+    if (is_stored_at_parent(x)) {
+      arrivals_[part][x] = {result, builder_.signal(from, to)};
     } else {
-      arrivals_[rank] = carrier_.expose(from, result, to, shape_.range(part), landing(rank, part));
+      arrivals_[part][x] = carrier_.expose(from, result, to, range, landing(x, part));
     }
   }
 
   void finish_root(int part, const std::vector<Place>& sources, const std::vector<Place>& arrived) {
-    const int first = shape_.range(part).first;
-    if (result_) return reduce(part, tree_.root(), {result_->at(first)}, sources);
+    const ChunkRange range = shape_.range(part);
+    const int first = range.first;
+    if (result_) return reduce(tree_.root(), {result_->at(first)}, sources, range);
     for (const Place& place : arrived) {
       if (part == 0) at_root_.push_back({place, first});
     }
   }
 
   // The root's parts for others have to lie together.
-  std::optional<Place> landing(int rank, int part) {
-    if (result_ || tree_.parent[rank] != tree_.root() || has_near_parent(rank)) return std::nullopt;
-    auto& all = landings_[rank];
-    if (!all) all = builder_.take_scratch(tree_.root(), shape_.parts * shape_.part_chunks);
+  std::optional<Place> landing(int x, int part) {
+    if (result_ || tree_.parent[x] != tree_.root() || has_near_parent(x)) return std::nullopt;
+    auto& all = landings_[x];
+    if (!all) all = builder_.take_scratch(rank(tree_.root()), shape_.parts * shape_.part_chunks);
     return slot_after(*all, part * shape_.part_chunks);
   }
 
@@ -211,7 +246,8 @@ class Reduction : AlongTree {
   const std::optional<Held> result_;
   std::vector<Held> at_root_;  // what it has to combine, if there is no result
   std::unordered_map<int, std::optional<Place>> landings_;
-  std::vector<std::optional<Arrival>> arrivals_;  // of the current part, at the parent of each rank
+  const std::vector<std::vector<int>> by_height_;
+  std::vector<std::vector<std::optional<Arrival>>> arrivals_;  // [part][member]: at its parent
 };
 
 }  // namespace
@@ -222,7 +258,27 @@ void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, c
 
 void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                      const std::vector<Held>& sources, const Finish& finish) {
-  Broadcast(builder, carrier, tree, shape, sources, finish).make();
+  broadcast_from_roots(builder, carrier, {tree}, {shape}, {sources}, finish);
+}
+
+void broadcast_from_roots(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
+                          const std::vector<TreeShape>& shapes, const std::vector<std::vector<Held>>& at_roots,
+                          const Finish& finish) {
+  std::deque<BroadcastSteps> all;
+  for (size_t i = 0; i < trees.size(); ++i) {
+    const TreeShape& shape = shapes[i];
+    const Finish of_root = all.emplace_back(builder, carrier, trees[i], shape).ahead(finish);
+    for (int part = 0; part < shape.parts; ++part) {
+      if (shape.before_root) shape.before_root(part);
+      const ChunkRange range = shape.range(part);
+      const QueueId root = shape.queue(part, trees[i].root());
+      const std::vector<Place> sources = places_at(at_roots[i], range.first);
+      const std::vector<Place> places = beside(sources, places_at(of_root.places(root.rank), range.first));
+      if (!places.empty()) builder.reduce(root, places, sources, range.first, range.count);
+      of_root.stored(root.rank, range);
+    }
+  }
+  follow(all, finish);
 }
 
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
@@ -233,6 +289,22 @@ void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, cons
 std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                                  const HeldByRank& held) {
   return Reduction(builder, carrier, tree, shape, held, std::nullopt).make();
+}
+
+std::vector<std::vector<Held>> reduce_to_roots(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
+                                               const std::vector<TreeShape>& shapes, const HeldByRank& held) {
+  std::deque<Reduction> all;
+  for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, std::nullopt);
+  int highest = 0;
+  for (const Reduction& it : all) highest = std::max(highest, it.height());
+  for (int height = 0; height <= highest; ++height) {
+    for (Reduction& it : all) {
+      if (height <= it.height()) it.combine_at(height);
+    }
+  }
+  std::vector<std::vector<Held>> at_roots;
+  for (const Reduction& it : all) at_roots.push_back(it.at_root());
+  return at_roots;
 }
 
 }  // namespace plait

@@ -102,7 +102,7 @@ class Compiler {
     if (continues) step.begin = SimulatedStep::Begin::kNothing;
     builder_.begin_work(operation.sources.size() > 1);
     if (operation.chunks > 0) {
-      find_transfers(id, operation);
+      find_transfers(plan_, pairing_, id, transfers_);
       for (const Transfer& it : transfers_) {
         check_host_reach(plan_, routes_, it.from, it.to);
         builder_.add_flow(builder_.route_between(routes_.device_of(it.from), routes_.device_of(it.to)),
@@ -116,19 +116,6 @@ class Compiler {
     }
     step.index = builder_.end_work();
     program_.steps.push_back(step);
-  }
-
-  void find_transfers(const OperationId& id, const Operation& operation) {
-    if (shifts_ == nullptr || operation.kind != OpKind::kReceive) {
-      return plait::find_transfers(plan_, pairing_, id, transfers_);
-    }
-    // The pair names the rank that stands for the sender.
-    const auto& pairs = pairing_.messages[static_cast<size_t>(id.rank)];
-    Place source = operation_at(plan_, pairs[static_cast<size_t>(operation.number)].from).sources[0];
-    source.rank = shifts_->shifted(source.rank, operation.peer_rank);
-    transfers_.clear();
-    const Transfer crossing{endpoint_of(source), endpoint_of(operation.destinations[0])};
-    if (crossing.from != crossing.to) transfers_.push_back(crossing);
   }
 
   int representative(int rank) const { return shifts_ == nullptr ? rank : shifts_->representative(rank); }

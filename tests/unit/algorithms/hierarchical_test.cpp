@@ -180,6 +180,55 @@ TEST(Hierarchical, BroadcastEntersEveryUnitOnce) {
   }
 }
 
+// AWA-01, AWA-11..16, AWA-20: any pair of algorithms, inside nodes and between them, from any root, staged and direct,
+// by load and by store, and in parts. The message enters each node by its leader only.
+TEST(Hierarchical, BroadcastsByAnyPairFromAnyRoot) {
+  for (const LevelAlgorithm& inner : level_algorithms()) {
+    for (const LevelAlgorithm& outer : level_algorithms()) {
+      if (!serves(inner, Collective::kBroadcast) || !serves(outer, Collective::kBroadcast)) continue;
+      for (const bool zero_copy : {false, true}) {
+        for (const char* direction : {"load", "store"}) {
+          if (zero_copy && direction == std::string_view("load") &&
+              (inner.broadcast.streams || outer.broadcast.streams)) {
+            continue;  // trees store
+          }
+          const std::string text = join("hierarchical(node: ", inner.name, "(", direction, "), all: ", outer.name, "(",
+                                        direction, ")", zero_copy ? ", zero_copy)" : ")");
+          for (int root = 0; root < 12; ++root) {
+            AlgorithmArguments arguments = on_nodes(3, 4, Collective::kBroadcast, root);
+            arguments.parts = 1 + root % 3;
+            SCOPED_TRACE(join(text, " from ", root));
+            const VerifiedPlan plan = test::verified(text, arguments);
+            for (const Traffic& it : plan.report().traffic) {
+              if (it.from.rank / 4 == it.to.rank / 4) continue;
+              const int first = it.to.rank / 4 * 4;
+              EXPECT_EQ(it.to.rank, first == root / 4 * 4 ? root : first);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Parts of one queue follow one another, and what comes to a leader by pieces goes on by pieces.
+TEST(Hierarchical, ATreeInsideNodesPassesOnEachPieceOfTheRingOfLeaders) {
+  const VerifiedPlan plan =
+      test::verified("hierarchical(node: chain(store), all: scatter_ring)", on_nodes(4, 2, Collective::kBroadcast));
+  int copies = 0;
+  for (const Operation& it : plan.plan().ranks[3].queues[0].operations) copies += it.kind == OpKind::kReduce ? 1 : 0;
+  EXPECT_EQ(copies, 4);
+}
+
+// NVG-96: half of the sums at each of two roots, so that both trees work at the same time.
+TEST(Hierarchical, DoubleBinaryTreeOverGroups) {
+  AlgorithmArguments arguments = on_nodes(8, 4);
+  const VerifiedPlan plan = test::verified("hierarchical(node: flat, all: double_binary_tree)", arguments);
+  EXPECT_EQ(plan.report().steps, 2 + 2 * 3);
+  const VerifiedPlan below = test::verified("hierarchical(node: double_binary_tree, all: ring)", arguments);
+  EXPECT_EQ(below.report().steps, 2 * 2 + 2 * 7);
+}
+
 // In the picture of hierarchical.cpp.
 TEST(Hierarchical, RootLeadsItsUnits) {
   const VerifiedPlan plan =
@@ -225,13 +274,18 @@ TEST(Hierarchical, RefusesLevelsThatDoNotFit) {
   make_plan("hierarchical(node: binomial, all: ring)", uneven);
   const AlgorithmArguments broadcast = on_nodes(3, 4, Collective::kBroadcast);
   refused(broadcast, "node: ring, all: chain",
-          "level 'node: ring' of a broadcast has no tree; use one of: binomial, chain");
-  refused(broadcast, "node: chain(parts=2), all: chain", "let the whole tree have them, parts=2");
+          "level 'node: ring' of a broadcast has no way of its own; use one of: binomial, chain");
+  refused(broadcast, "node: chain(parts=2), all: chain", "let the whole hierarchy have them, parts=2");
   refused(broadcast, "node: flat(leaders=2), all: chain", "one rank of each unit leads");
   refused(broadcast, "node: chain(all_reduce), all: chain", "makes no all-reduce");
-  refused(broadcast, "node: chain(load), all: chain(store)", "the other way than 'node: chain(load)'");
   refused(broadcast, "node: chain(load), all: chain(load), zero_copy",
-          "a zero-copy broadcast goes by store, not by load");
+          "of a zero-copy broadcast goes by store, not by load");
+  const AlgorithmArguments reduce = on_nodes(3, 4, Collective::kReduce);
+  refused(reduce, "node: chain(load), all: chain(store)", "the other way than 'node: chain(load)'");
+  refused(reduce, "node: chain, all: double_binary_tree",
+          "of a reduce has no way of its own; use one of: binomial, chain");
+  refused(on_nodes(3, 4), "node: flat, all: scatter_ring",
+          "'all: scatter_ring(load)' is for a broadcast only; levels of all_reduce are: binomial, chain");
 }
 
 // Callers that fill in levels themselves are told the same as those who write them.

@@ -51,7 +51,7 @@ TEST(Level, SaysWhatItExpects) {
   const auto refused = [](const std::string& text, const std::string& part) {
     test::expect_invalid([&] { parse_spec(join("hierarchical(", text, ")"), Collective::kAllReduce); }, part);
   };
-  refused("4: rng", "'rng' is no algorithm for a level; use one of: binomial, chain, flat");
+  refused("4: rng", "'rng' is no algorithm for a level; use one of: binomial, chain, double_binary_tree, flat");
   refused("4: rng", "did you mean 'ring'?");
   refused("0: ring", "'0', which is not a positive number, nor group, node or all");
   refused("nodes: ring", "a level looks like 4: ring");
