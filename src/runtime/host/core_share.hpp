@@ -1,8 +1,8 @@
 // Whether something that does not wait wants the core of a waiting rank.
 //
 // A rank that yields gets its fair share of the core all the same, and who works beside it gets the rest (Linux from
-// 6.6 on). That is half of a core for nothing. A rank that sleeps takes nothing, and runs soon after it is woken. Yet to
-// sleep is wrong where the others wait as well: waking takes longer than their turns.
+// 6.6 on). That is half of a core for nothing. A rank that sleeps takes nothing, and runs soon after it is woken. Yet
+// to sleep is wrong where the others wait as well: waking takes longer than their turns.
 #pragma once
 
 #include <sched.h>
