@@ -31,8 +31,9 @@ KIB, MIB = 1 << 10, 1 << 20
 HERE = Path(__file__).resolve().parent
 COLLECTIVES = ("all_reduce", "broadcast")
 PEERS = ("mpi", "gloo")
-# Sizes from and to, each FACTOR times the one before, and the calls in a loop; 0: as many as take 20 ms, at least 20.
-LOOPS = ((4, 64 * KIB, 0), (256 * KIB, 4 * MIB, 10), (16 * MIB, 64 * MIB, 3))
+# Sizes from and to, each FACTOR times the one before; the calls in a loop, 0: as many as take 20 ms; calls before, of
+# which the first ones also connect, and which tell how many take 20 ms.
+LOOPS = ((4, 64 * KIB, 0, 100), (256 * KIB, 4 * MIB, 10, 5), (16 * MIB, 64 * MIB, 3, 1))
 FACTOR = 4
 WORDS = "; hosts are network namespaces joined by veth pairs and a bridge"
 
@@ -73,13 +74,13 @@ def environment(hosts: namespaces.Hosts) -> dict[str, str]:
 
 def bench(hosts: namespaces.Hosts, ranks: int, collective: str, peers: list[str], loop: tuple, cycles: int) -> dict:
     """The result of one `plait bench` over hosts."""
-    least, most, iterations = loop
+    least, most, iterations, warmup = loop
     said = environment(hosts)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = folder / "result.json"
-        program = ["bench", collective, "-b", str(least), "-e", str(most), "-f", str(FACTOR), "-w", "1"]
-        program += ["--iters", str(iterations), "--cycles", str(cycles), "--json", str(result)]
+        program = ["bench", collective, "-b", str(least), "-e", str(most), "-f", str(FACTOR)]
+        program += ["-w", str(warmup), "--iters", str(iterations), "--cycles", str(cycles), "--json", str(result)]
         program += [it for peer in peers for it in ("--vs", peer)]
         exports = [it for variable in said for it in ("-x", variable)]
         command = [*mpirun(hosts, ranks, folder), *exports, sys.executable, "-m", "plait", *program]
@@ -168,7 +169,7 @@ def add_simulations(result: dict[str, Any], collective: str) -> None:
 def measure(hosts: namespaces.Hosts, ranks: int, collective: str, options: argparse.Namespace) -> dict[str, Any]:
     tcp_gbps = namespaces.tcp_gbps(hosts, ways(collective, hosts.count))
     network = {"hosts": hosts.count, "gbps": hosts.gbps, "tcp_gbps": tcp_gbps}
-    loops = [(max(least, options.least), min(most, options.most), calls) for least, most, calls in LOOPS]
+    loops = [(max(least, options.least), min(most, options.most), *calls) for least, most, *calls in LOOPS]
     parts = [bench(hosts, ranks, collective, options.peers, it, options.cycles) for it in loops if it[0] <= it[1]]
     result = joined(parts) | {"network": network}
     add_simulations(result, collective)

@@ -42,6 +42,10 @@ class Backoff {
   // The same; `sleep` sleeps for at most so many nanoseconds, for whoever may be woken.
   template <class Sleep>
   bool pause(const Sleep& sleep) {
+    return pause(sched_yield, sleep);
+  }
+  template <class Yield, class Sleep>
+  bool pause(const Yield& yield, const Sleep& sleep) {
     ++looks_;
     if (looks_ <= spins_) {
       relax_cpu();
@@ -49,7 +53,7 @@ class Backoff {
     }
     const int yields = looks_ - spins_;
     if (yields <= kYields && policy_ != WaitPolicy::kSleep) {
-      sched_yield();
+      yield();
       return yields % 64 == 0;
     }
     if (policy_ == WaitPolicy::kSpin) {
@@ -57,11 +61,20 @@ class Backoff {
       return true;
     }
     const int sleeps = policy_ == WaitPolicy::kSleep ? yields : yields - kYields;
-    sleep(std::min(1'000'000L, 20'000L * (1 + sleeps / 4)));
+    sleep(std::min(kLongestSleep, 20'000L * (1 + sleeps / 4)));
     return true;
+  }
+  // Sleeps at once, if the policy leaves that open: for a wait whose end wakes the sleeper.
+  template <class Sleep>
+  bool sleep(const Sleep& sleep) {
+    if (policy_ != WaitPolicy::kAuto) return pause(sleep);
+    ++looks_;
+    sleep(kLongestSleep);
+    return looks_ % 16 == 0;
   }
 
  private:
+  static constexpr long kLongestSleep = 1'000'000;
   static constexpr int kYields = 2000;
 
   static int spins_for(WaitPolicy policy, bool crowded) {

@@ -271,6 +271,13 @@ PlanMessages::Turn HostRank::begin_epoch(const BoundSlice& slice, const Call& ca
   return {epoch, turn.room};
 }
 
+// Whether an operation that is not over waits for anything but messages from other hosts. This rank's own signals come
+// after such messages.
+bool HostRank::is_in_memory(const BoundOperation& operation) const {
+  const bool is_message = operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive;
+  return is_message ? operation.in_memory : operation.kind != OpKind::kWait || operation.peer_rank != rank_;
+}
+
 template <class Engine>
 void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Call& call, Engine& engine) {
   const size_t queues = slice.queues.size();
@@ -279,7 +286,7 @@ void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Ca
   wait_for(
       [&] {
         size_t done = 0;
-        bool moved = false;
+        bool moved = false, awaits_memory = false;
         if (slice.requests > 0) messages_.progress();
         for (size_t queue = 0; queue < queues; ++queue) {
           const auto& operations = slice.queues[queue];
@@ -292,6 +299,7 @@ void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Ca
             ++done;
           } else {
             blocked = queue;
+            awaits_memory |= !others_ || is_in_memory(operations[static_cast<size_t>(next_[queue])]);
           }
         }
         if constexpr (requires { engine.release(); }) moved |= engine.release();
@@ -301,11 +309,13 @@ void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Ca
           const bool is_over = slice.requests == 0 || messages_.has_sent_all();
           if constexpr (requires { engine.is_over(); }) {
             if (is_over && engine.is_over()) return Progress::kDone;
+            awaits_memory |= is_over;
           } else if (is_over) {
             return Progress::kDone;
           }
         }
-        return moved ? Progress::kSome : Progress::kNone;
+        if (moved) return Progress::kSome;
+        return awaits_memory || messages_.is_sending_in_memory() ? Progress::kNone : Progress::kAwaitsHosts;
       },
       [&] { return QueueWait(*this, call, bound, slice, blocked); });
 }
@@ -412,20 +422,30 @@ void HostRank::wait_for(Step step, Reason reason) {
   for (;;) {
     if (others_) others_->progress();
     const Progress progress = step();
-    if (progress != Progress::kNone) {
+    if (progress == Progress::kSome || progress == Progress::kDone) {
       stop_waiting();
       if (progress == Progress::kDone) return;
       backoff.reset();
       continue;
     }
-    const bool long_wait =
-        others_ ? backoff.pause([&](long nanoseconds) { others_->sleep(nanoseconds); }) : backoff.pause();
+    const bool long_wait = pause(backoff, progress);
     if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
     if (!long_wait) continue;
     auto&& wait = reason();
     wait.publish(status_);
     watch_.look(clock, wait);
   }
+}
+
+// A message from another host wakes a rank that sleeps; a signal in shared memory does not.
+bool HostRank::pause(Backoff& backoff, Progress progress) {
+  if (!others_) return backoff.pause();
+  const auto sleep = [&](long nanoseconds) {
+    others_->sleep(nanoseconds);
+    core_share_.slept(seconds_now());
+  };
+  if (progress == Progress::kAwaitsHosts && core_share_.is_wanted()) return backoff.sleep(sleep);
+  return backoff.pause([&] { core_share_.yield(); }, sleep);
 }
 
 void HostRank::abort(ErrorCode code, const std::string& message) {

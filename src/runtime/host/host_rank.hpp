@@ -14,6 +14,7 @@
 #include "base/wait_limits.hpp"
 #include "runtime/bound_plan.hpp"
 #include "runtime/call.hpp"
+#include "runtime/host/core_share.hpp"
 #include "runtime/host/epoch_rooms.hpp"
 #include "runtime/host/fork_mark.hpp"
 #include "runtime/host/other_nodes.hpp"
@@ -81,7 +82,12 @@ class HostRank {
   class CallWait;
   class QueueWait;
   class ScratchWait;
-  enum class Progress { kNone, kSome, kDone };
+  enum class Progress {
+    kNone,
+    kAwaitsHosts,  // none, and only messages of other hosts can change that
+    kSome,
+    kDone,
+  };
 
   // Calls run(slice, input, output) for each slice, in a call of its own.
   template <class RunSlice>
@@ -94,6 +100,7 @@ class HostRank {
   void end_epoch(const BoundPlan& bound, uint64_t epoch);
   template <class Engine>
   void perform(const BoundPlan& bound, const BoundSlice& slice, const Call& call, Engine& engine);
+  bool is_in_memory(const BoundOperation& operation) const;
   void look_at_cores(bool streams);
   int peers_on_this_core() const;
   bool is_elsewhere(int peer) const { return others_ && others_->has(peer); }
@@ -110,6 +117,8 @@ class HostRank {
   // a reason with the Wait that reason() returns.
   template <class Step, class Reason>
   void wait_for(Step step, Reason reason);
+  // Pauses once, as Backoff does.
+  bool pause(Backoff& backoff, Progress progress);
 
   std::shared_ptr<Segment> segment_;
   const int rank_;
@@ -135,6 +144,7 @@ class HostRank {
   std::vector<void*> pointers_;  // of the current reduce
   int core_ = -1;                // where this rank ran when its last call began
   bool shares_core_ = false;     // with a peer, as far as this rank has noticed
+  CoreShare core_share_;         // with anything, of a rank that has others on other hosts
   bool one_core_ = false;        // all ranks ran on one core when this call began, and it streams
   StoreTrial stores_;            // to scratch of large rooms
   std::vector<int> next_;        // the next operation of every queue

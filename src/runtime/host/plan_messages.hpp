@@ -47,6 +47,8 @@ class PlanMessages {
   void progress();
   // Whether anything has moved through an inbox since this was last asked.
   bool has_moved() { return std::exchange(has_moved_, false); }
+  // Whether a receiver on this host has to make room first.
+  bool is_sending_in_memory() const { return !sending_.empty(); }
   // Whether the memory of sends is no longer in use.
   bool has_sent_all() const;
   // After connections to other nodes were cut: no message is left in the memory of callers.

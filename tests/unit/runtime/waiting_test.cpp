@@ -47,6 +47,18 @@ TEST(Backoff, ResetBeginsAgain) {
   EXPECT_GT(pauses_to_look(backoff), 1000);
 }
 
+// It may be woken often, so it looks now and then only.
+TEST(Backoff, SleepsAtOnceIfThePolicyLeavesItOpen) {
+  int sleeps = 0, looks = 0;
+  const auto sleep = [&](long) { ++sleeps; };
+  Backoff open(WaitPolicy::kAuto, true), yielding(WaitPolicy::kYield, true);
+  for (int i = 0; i < 64; ++i) looks += open.sleep(sleep) ? 1 : 0;
+  EXPECT_EQ(sleeps, 64);
+  EXPECT_EQ(looks, 4);
+  yielding.sleep(sleep);
+  EXPECT_EQ(sleeps, 64);
+}
+
 // However long it has waited, it must not sleep through the moment that it waits for.
 TEST(Backoff, SleepsAreShort) {
   Backoff backoff(WaitPolicy::kSleep, true);
