@@ -63,8 +63,8 @@ struct Candidates {
   void drop(LeftOut it);
 };
 
-// A choice's candidates, one for each protocol that its plan can carry. Throws what the algorithm does, PlanTooLarge, and
-// kInvalidArgument where the runtime cannot perform the plan.
+// A choice's candidates, one for each protocol that its plan can carry. Throws what the algorithm does, PlanTooLarge,
+// and kInvalidArgument where the runtime cannot perform the plan.
 std::vector<Candidate> candidates_of(const PlanChoice& choice, const RankMachine& machine, const PlanLimits& limits,
                                      Routes& routes);
 

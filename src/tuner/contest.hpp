@@ -1,7 +1,7 @@
 // Finds the fastest of many candidates while few of them are timed, since a simulation takes longer than a prediction.
 //
-// Times are taken at sampled sizes alone, and between two of these they grow by the byte. So calls of many sizes cost no
-// more than a few simulations.
+// Times are taken at sampled sizes alone, and between two of these they grow by the byte. So calls of many sizes cost
+// no more than a few simulations.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Variations of candidates: algorithms name the few arguments that are worth trying at any size. Where one of these comes
-// near the fastest, it may be faster still in more or fewer parts, or in the other direction.
+// Variations of candidates: algorithms name the few arguments that are worth trying at any size. Where one of these
+// comes near the fastest, it may be faster still in more or fewer parts, or in the other direction.
 #pragma once
 
 #include <map>

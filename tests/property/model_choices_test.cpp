@@ -1,6 +1,6 @@
 // Choices of the model beside every plan that the algorithms make with usual arguments, on every described machine on
-// which it chooses: nothing that it left out, did not time or did not vary may be much faster. PLAIT_TEST_SEED repeats a
-// run.
+// which it chooses: nothing that it left out, did not time or did not vary may be much faster. PLAIT_TEST_SEED repeats
+// a run.
 #include <gtest/gtest.h>
 
 #include <limits>
