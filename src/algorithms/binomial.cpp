@@ -101,7 +101,7 @@ std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& ma
     }
   }
   // A lower tree for small messages.
-  for (const int radix : {4, 8}) {
+  for (const int radix : {3, 4, 8}) {
     if (machine.ranks <= radix || all.empty()) continue;
     all.push_back(all[0]);
     all.back().radix = radix;

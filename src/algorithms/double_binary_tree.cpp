@@ -114,14 +114,7 @@ Plan make_double_binary_tree(const AlgorithmArguments& arguments) {
 
 std::vector<AlgorithmArguments> double_binary_tree_candidates(const AlgorithmArguments& machine) {
   if (machine.ranks < 4 || machine.access == Access::kZeroCopy) return {};  // else it is no better than a chain
-  std::vector<AlgorithmArguments> all;
-  for (const bool second : {false, true}) {
-    for (AlgorithmArguments it : with_parts(machine, {4, 8, 2, 1})) {
-      it.direction = on_gpus(machine) != second ? Direction::kStore : Direction::kLoad;
-      all.push_back(it);
-    }
-  }
-  return all;
+  return in_both_directions(with_parts(machine, {4, 8, 2, 1}));
 }
 
 }  // namespace

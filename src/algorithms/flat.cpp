@@ -391,7 +391,7 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
   if (!only_moves_blocks(collective)) by_load.push_back(with(machine, Direction::kLoad, 1, machine.engine));
   if (collective == Collective::kAllReduce) by_load.push_back(with(machine, Direction::kLoad, 4, machine.engine));
   for (const int parts : {1, 2}) all.push_back(with(machine, Direction::kStore, parts, machine.engine));
-  all.push_back(with(machine, Direction::kBoth, kPartsOfBoth, machine.engine));
+  for (const int parts : {kPartsOfBoth, 2}) all.push_back(with(machine, Direction::kBoth, parts, machine.engine));
   all.insert(on_gpus(machine) ? all.end() : all.begin(), by_load.begin(), by_load.end());
   return all;
 }

@@ -23,8 +23,8 @@ namespace {
 //
 // Steps: 1. Bytes: the giver sends each block once. No scratch. In place: not all_to_all, where what comes would
 //   overwrite what is still to be sent.
-// When: blocks of unequal sizes; up to 16 GPUs of one node that links join in pairs, for all links are busy at once; up
-//   to 32 ranks on several nodes; for all_to_all up to 16, if each node has one rank.
+// When: blocks of unequal sizes; up to 16 GPUs of one node, for all links are busy at once; up to 32 ranks on several
+//   nodes; for all_to_all up to 16, if each node has one rank.
 Plan make_linear(const AlgorithmArguments& arguments) {
   check_arguments(linear(), arguments);
   PlanBuilder builder = start_plan(linear(), arguments, 1);
@@ -63,10 +63,10 @@ int most_tried_ranks(const AlgorithmArguments& machine) {
   return is_rooted && !on_one_node(machine) ? kMostTriedRanksOfRooted : kMostTriedRanks;
 }
 
-// On one node the queue of `flat` fills a switch or the host's memory, but of links in pairs one at a time.
+// On one node the queue of `flat` keeps one link busy at a time.
 bool is_worth_trying(const AlgorithmArguments& machine) {
   if (machine.access == Access::kZeroCopy || machine.ranks > most_tried_ranks(machine)) return false;
-  if (on_one_node(machine)) return on_gpus(machine) && links_join_all(machine);
+  if (on_one_node(machine)) return on_gpus(machine);  // on CPUs one core moves what all queues of a rank do
   return machine.collective != Collective::kAllToAll || has_a_node_for_each_rank(machine);
 }
 

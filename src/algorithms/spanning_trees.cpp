@@ -133,6 +133,7 @@ std::vector<AlgorithmArguments> spanning_trees_candidates(const AlgorithmArgumen
   if (machine.access == Access::kZeroCopy || machine.ranks < 2 || !links_join_all(machine)) return {};
   std::vector<AlgorithmArguments> all = with_parts(machine, {16, 8, 4, 2, 1});
   for (AlgorithmArguments& it : all) it.direction = on_gpus(machine) ? Direction::kStore : Direction::kLoad;
+  all.push_back(in_both_directions(with_parts(machine, {4})).back());  // the tuner goes on from there
   return all;
 }
 

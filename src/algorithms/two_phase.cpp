@@ -185,9 +185,7 @@ std::vector<AlgorithmArguments> two_phase_candidates(const AlgorithmArguments& m
   if (machine.access == Access::kZeroCopy || machine.ranks < 2 || !links_join_all(machine)) return {};
   const size_t groups = groups_or_nodes(machine).size();
   if (groups > 2 || (groups == 1 && (machine.ranks < 3 || !links_join_each_to_all(machine)))) return {};
-  std::vector<AlgorithmArguments> all = with_parts(machine, {1, 2, 4, 8});
-  for (AlgorithmArguments& it : all) it.direction = on_gpus(machine) ? Direction::kStore : Direction::kLoad;
-  return all;
+  return in_both_directions(with_parts(machine, {1, 2, 4, 8}));
 }
 
 }  // namespace

@@ -74,10 +74,20 @@ StepCosts step_costs(const Costs& costs, FlagPlace flags) {
   return steps;
 }
 
-double CostCurve::seconds(double bytes) const {
+namespace {
+
+double longest_at(double bytes, const std::vector<Line>& lines) {
   double longest = 0;
-  for (const Line& line : lines_) longest = std::max(longest, line.at(bytes));
+  for (const Line& line : lines) longest = std::max(longest, line.at(bytes));
   return longest;
+}
+
+}  // namespace
+
+double CostCurve::seconds(double bytes) const { return std::max(longest_at(bytes, paths_), longest_at(bytes, flows_)); }
+
+double CostCurve::seconds_in_any_parts(double bytes) const {
+  return std::max(longest_at(0, paths_), longest_at(bytes, flows_));
 }
 
 PlanModel::PlanModel(const Plan& plan, Routes& routes) : PlanModel(plan, checked(plan, routes), routes) {}
@@ -96,18 +106,18 @@ PlanModel::PlanModel(const Plan& plan, const PlanCounts& counts, Timeline timeli
 CostCurve PlanModel::curve(const Costs& costs, FlagPlace flags) const {
   const StepCosts steps = step_costs(costs, flags);
   CostCurve curve;
-  curve.add({costs.launch_seconds, load_.busiest_seconds * steps.link_share});
-  curve.add({costs.launch_seconds + messages_ * costs.message_seconds, 0});
+  curve.add_flow({costs.launch_seconds, load_.busiest_seconds * steps.link_share});
+  curve.add_flow({costs.launch_seconds + messages_ * costs.message_seconds, 0});
   for (const MemoryBytes& of_rank : memory_bytes_) {
     const double bytes = of_rank.all + (costs.combine_share - 1) * of_rank.combined;
     for (const Line& line : costs.memory_lines()) {
-      curve.add({costs.launch_seconds + line.start, line.per_byte * bytes});
+      curve.add_flow({costs.launch_seconds + line.start, line.per_byte * bytes});
     }
-    if (costs.core_gbps > 0) curve.add({costs.launch_seconds, of_rank.of_core / (costs.core_gbps * kBytesPerGb)});
+    if (costs.core_gbps > 0) curve.add_flow({costs.launch_seconds, of_rank.of_core / (costs.core_gbps * kBytesPerGb)});
   }
   // Between two of these sizes the critical path is one of theirs, or hardly longer.
   for (const double bytes : {0.0, 1e3, 3e4, 3e5, 3e6, 1e8, std::numeric_limits<double>::infinity()}) {
-    curve.add(after(costs.launch_seconds, timeline_.critical_path(steps, bytes)));
+    curve.add_path(after(costs.launch_seconds, timeline_.critical_path(steps, bytes)));
     if (!moves_data_) break;
   }
   return curve;

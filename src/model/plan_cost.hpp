@@ -17,10 +17,13 @@ namespace plait {
 class CostCurve {
  public:
   double seconds(double bytes) const;
-  void add(Line line) { lines_.push_back(line); }
+  // What no number of parts gets below: the busiest link, memory, and the critical path of an empty message.
+  double seconds_in_any_parts(double bytes) const;
+  void add_path(Line line) { paths_.push_back(line); }
+  void add_flow(Line line) { flows_.push_back(line); }
 
  private:
-  std::vector<Line> lines_;
+  std::vector<Line> paths_, flows_;
 };
 
 enum class FlagPlace : uint8_t { kBehindData, kEvery8Bytes, kEvery128Bytes };  // Simple, LL, LL128

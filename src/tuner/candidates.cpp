@@ -81,6 +81,12 @@ bool has_more_parts(const PlanChoice& choice, const PlanChoice& than) {
          choice.arguments == alike;
 }
 
+std::vector<Protocol> protocols_of(const Plan& plan, const RankMachine& machine) {
+  if (!machine.gpus || !shape_of(plan).can_carry_flags) return {Protocol::kSimple};
+  if (!machine.gpus->lines) return {Protocol::kSimple, Protocol::kLl};
+  return {Protocol::kSimple, Protocol::kLl, Protocol::kLl128};
+}
+
 class Finder {
  public:
   Finder(const RankMachine& machine, const PlanLimits& limits, const TunerProgress& progress)
@@ -120,28 +126,13 @@ class Finder {
       if (it.too_large && has_more_parts(choice, it.plan)) return leave_out(choice, it.why, true);
     }
     try {
-      const Plan plan = find_algorithm(choice.algorithm, choice.arguments.collective).make(choice.arguments);
-      if (const auto excess = limits_.excess(plan)) {
-        return leave_out(choice, join(choice.text(), " needs more than this runtime has: ", *excess), false);
-      }
-      const PlanModel model(plan, routes_);
-      choice.arguments.most_operations = PlanBuilder::kMaxOperations;
-      for (const Protocol protocol : protocols_of(plan)) {
-        found_.all.push_back({choice, protocol, cost_of(model, machine_.profile->costs, protocol),
-                              model.load().lower_bound(1), model.steps()});
-      }
+      for (Candidate& it : candidates_of(choice, machine_, limits_, routes_)) found_.all.push_back(std::move(it));
     } catch (const PlanTooLarge& error) {
       leave_out(choice, error.what(), true);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidArgument) throw;
       leave_out(choice, error.what(), false);
     }
-  }
-
-  std::vector<Protocol> protocols_of(const Plan& plan) const {
-    if (!machine_.gpus || !shape_of(plan).can_carry_flags) return {Protocol::kSimple};
-    if (!machine_.gpus->lines) return {Protocol::kSimple, Protocol::kLl};
-    return {Protocol::kSimple, Protocol::kLl, Protocol::kLl128};
   }
 
   void leave_out(const PlanChoice& choice, const std::string& why, bool too_large) {
@@ -215,6 +206,23 @@ void Candidates::drop(LeftOut it) {
   const std::string text = it.plan.text();
   left_out.push_back(std::move(it));
   std::erase_if(all, [&](const Candidate& one) { return one.choice.text() == text; });
+}
+
+std::vector<Candidate> candidates_of(const PlanChoice& choice, const RankMachine& machine, const PlanLimits& limits,
+                                     Routes& routes) {
+  const Plan plan = find_algorithm(choice.algorithm, choice.arguments.collective).make(choice.arguments);
+  if (const auto excess = limits.excess(plan)) {
+    fail(ErrorCode::kInvalidArgument, choice.text(), " needs more than this runtime has: ", *excess);
+  }
+  const PlanModel model(plan, routes);
+  PlanChoice usual = choice;
+  usual.arguments.most_operations = PlanBuilder::kMaxOperations;
+  std::vector<Candidate> all;
+  for (const Protocol protocol : protocols_of(plan, machine)) {
+    all.push_back({usual, protocol, cost_of(model, machine.profile->costs, protocol), model.load().lower_bound(1),
+                   model.steps()});
+  }
+  return all;
 }
 
 Candidates find_candidates(const RankMachine& machine, const PlanLimits& limits, Collective collective, int root,

@@ -63,6 +63,11 @@ struct Candidates {
   void drop(LeftOut it);
 };
 
+// A choice's candidates, one for each protocol that its plan can carry. Throws what the algorithm does, PlanTooLarge,
+// and kInvalidArgument where the runtime cannot perform the plan.
+std::vector<Candidate> candidates_of(const PlanChoice& choice, const RankMachine& machine, const PlanLimits& limits,
+                                     Routes& routes);
+
 // Hears what is being done, which takes seconds over thousands of ranks. It may throw to end the work.
 using TunerProgress = std::function<void(const std::string& what)>;
 

@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace plait {
 namespace {
 
-constexpr size_t kFirst = 16, kSecond = 1024, kStep = 4;
+constexpr size_t kFirst = 16, kSecond = 1024, kStep = 2;
 constexpr double kSame = 1.001;
+constexpr double kNear = 1.5;      // variations of what is slower than that are not tried
+constexpr double kWorthIt = 1.02;  // how much faster variations must be, if links and memory allow it, to be tried
 
 }  // namespace
 
@@ -40,42 +42,108 @@ std::optional<double> Contest::seconds(const Candidate& it, double bytes, const 
   return sizes.between(*at_low, *at_high);
 }
 
-// In order of the least that they may take, until that is more than the fastest takes.
-const Candidate* Contest::winner(const Candidates& candidates, size_t bytes, const Stopwatch& watch, double limit) {
-  if (const auto known = winners_.find(bytes); known != winners_.end()) {
-    return known->second ? &candidates.all[*known->second] : nullptr;
-  }
-  std::vector<double> least;
-  for (const Candidate& it : candidates.all) least.push_back(watch.least(it, bytes));
-  std::vector<size_t> order(least.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return least[a] < least[b]; });
-  std::vector<std::pair<size_t, double>> timed;
-  double fastest = std::numeric_limits<double>::infinity();
-  for (const size_t index : order) {
-    if (least[index] >= std::min(limit, fastest * kSame)) break;
-    const std::optional<double> seconds = sample(candidates.all[index], bytes, watch);
-    if (!seconds || *seconds >= limit) continue;
-    timed.emplace_back(index, *seconds);
-    fastest = std::min(fastest, *seconds);
-  }
-  std::optional<size_t>& best = winners_[bytes];
-  for (const auto& [index, seconds] : timed) {
-    const bool is_as_fast = seconds <= fastest * kSame;
-    if (is_as_fast && (!best || candidates.all[index].steps < candidates.all[*best].steps)) best = index;
-  }
-  return best ? &candidates.all[*best] : nullptr;
+struct Contest::Course {
+  size_t bytes;
+  const Stopwatch& watch;
+  double limit;
+
+  double least(const Candidate& it) const { return watch.least(it, bytes); }
+  // Whether a candidate that takes so long at least need not be timed.
+  bool is_lost(double least, const Heat& heat) const { return least >= std::min(limit, heat.fastest * kSame); }
+};
+
+void Contest::time(const Candidate& it, const Course& course, Heat& heat) {
+  const std::optional<double> seconds = sample(it, course.bytes, course.watch);
+  if (!seconds || *seconds >= course.limit) return;
+  heat.timed.push_back({&it, *seconds});
+  heat.fastest = std::min(heat.fastest, *seconds);
 }
 
+// In order of the least that they may take, until that is more than the fastest takes.
+void Contest::time_all(const Candidates& candidates, const Course& course, Heat& heat) {
+  std::vector<Timed> order;
+  for (const Candidate& it : candidates.all) order.push_back({&it, course.least(it)});
+  std::stable_sort(order.begin(), order.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+  for (const auto& [candidate, least] : order) {
+    if (course.is_lost(least, heat)) break;
+    time(*candidate, course, heat);
+  }
+}
+
+// The time of a candidate, or the least that it may take if it has none.
+Contest::Timed Contest::known(const Candidate& it, const Course& course) const {
+  const auto found = samples_.find({Key{it.choice.text(), it.protocol}, course.bytes});
+  return {&it, found != samples_.end() && found->second ? *found->second : course.least(it)};
+}
+
+// Goes from one to its fastest variation, and on from there, as long as that gets faster.
+void Contest::climb(Timed from, const Course& course, Heat& heat) {
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    if (from.candidate->cost.seconds_in_any_parts(static_cast<double>(course.bytes)) * kWorthIt > heat.fastest) return;
+    for (const Candidate* it : course.watch.variations(*from.candidate)) {
+      const bool is_known = samples_.contains({Key{it->choice.text(), it->protocol}, course.bytes});
+      if (!is_known && !course.is_lost(course.least(*it), heat)) time(*it, course, heat);
+      const Timed there = known(*it, course);
+      if (there.seconds * kSame >= from.seconds) continue;
+      from = there;
+      goes_on = true;
+    }
+  }
+}
+
+// From the best of each algorithm.
+void Contest::time_variations(const Candidates& candidates, const Course& course, Heat& heat) {
+  std::map<std::string_view, Timed> best;
+  for (const Candidate& it : candidates.all) {
+    const Timed own = known(it, course);
+    const auto [found, is_new] = best.try_emplace(it.choice.algorithm, own);
+    if (!is_new && own.seconds < found->second.seconds) found->second = own;
+  }
+  std::vector<Timed> order;
+  for (const auto& [algorithm, timed] : best) order.push_back(timed);
+  std::stable_sort(order.begin(), order.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+  for (const Timed& it : order) {
+    if (it.seconds < heat.fastest * kNear) climb(it, course, heat);
+  }
+}
+
+const Contest::Heat& Contest::heat(const Candidates& candidates, size_t bytes, const Stopwatch& watch, double limit) {
+  const auto [found, is_new] = heats_.try_emplace(bytes);
+  Heat& heat = found->second;
+  if (!is_new) return heat;
+  heat.fastest = std::numeric_limits<double>::infinity();
+  const Course course{bytes, watch, limit};
+  time_all(candidates, course, heat);
+  if (watch.variations) time_variations(candidates, course, heat);
+  for (const auto& [candidate, seconds] : heat.timed) {
+    const bool is_as_fast = seconds <= heat.fastest * kSame;
+    if (is_as_fast && (!heat.winner || candidate->steps < heat.winner->steps)) heat.winner = candidate;
+  }
+  return heat;
+}
+
+// Who wins at neither of two samples may win between them.
 const Candidate* Contest::fastest(const Candidates& candidates, double bytes, const Stopwatch& watch,
                                   const std::function<double(size_t bytes)>& limit) {
   const SampledSizes sizes(bytes, watch.most_bytes);
-  const Candidate* const low = winner(candidates, sizes.low, watch, limit(sizes.low));
-  const Candidate* const high = winner(candidates, sizes.high, watch, limit(sizes.high));
-  if (low == nullptr || high == nullptr || low == high) return low == nullptr ? high : low;
-  const double of_low = seconds(*low, bytes, watch).value_or(std::numeric_limits<double>::infinity());
-  const double of_high = seconds(*high, bytes, watch).value_or(std::numeric_limits<double>::infinity());
-  return of_high < of_low ? high : low;
+  const Heat& low = heat(candidates, sizes.low, watch, limit(sizes.low));
+  const Heat& high = heat(candidates, sizes.high, watch, limit(sizes.high));
+  if (low.winner == nullptr || high.winner == nullptr) return low.winner == nullptr ? high.winner : low.winner;
+  const auto seconds_of = [&](const Candidate& it) {
+    return seconds(it, bytes, watch).value_or(std::numeric_limits<double>::infinity());
+  };
+  Timed best{low.winner, seconds_of(*low.winner)};
+  const auto compare = [&](const Candidate* it, double seconds) {
+    if (seconds * kSame < best.seconds) best = {it, seconds};
+  };
+  compare(high.winner, seconds_of(*high.winner));
+  for (const auto& [candidate, at_low] : low.timed) {
+    const auto also = std::find_if(high.timed.begin(), high.timed.end(),
+                                   [it = candidate](const Timed& timed) { return timed.candidate == it; });
+    if (also != high.timed.end()) compare(candidate, sizes.between(at_low, also->seconds));
+  }
+  return best.candidate;
 }
 
 }  // namespace plait

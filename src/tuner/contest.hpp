@@ -1,7 +1,7 @@
 // Finds the fastest of many candidates while few of them are timed, since a simulation takes longer than a prediction.
 //
-// Times are taken at sampled sizes alone, and between two of these they grow by the byte. So the fastest changes at
-// most once between two samples, and calls of many sizes cost no more than a few simulations.
+// Times are taken at sampled sizes alone, and between two of these they grow by the byte. So calls of many sizes cost
+// no more than a few simulations.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace plait {
 
-// The sampled sizes around a number of bytes: 16 bytes, 1 KiB, and by steps of four up to `most`.
+// The sampled sizes around a number of bytes: 16 bytes, 1 KiB, and by steps of two up to `most`.
 struct SampledSizes {
   SampledSizes(double bytes, size_t most);
 
@@ -32,9 +32,11 @@ struct Stopwatch {
   std::function<std::optional<double>(const Candidate& it, size_t bytes)> seconds;
   std::function<double(const Candidate& it, size_t bytes)> least;  // `seconds` never gives less
   size_t most_bytes = size_t{1} << 30;                             // that are sampled
+  // Candidates like this one that may be faster. Empty: none are tried.
+  std::function<std::vector<const Candidate*>(const Candidate& it)> variations = {};
 };
 
-// Among the candidates of one collective and root.
+// Among the candidates of one collective and root, and their variations.
 class Contest {
  public:
   // The fastest that takes less than `limit` at a sampled size near this one; null where there is none. Among equals it
@@ -44,15 +46,32 @@ class Contest {
   // None where it cannot be timed.
   std::optional<double> seconds(const Candidate& it, double bytes, const Stopwatch& watch);
   // Candidates have changed.
-  void forget_winners() { winners_.clear(); }
+  void forget_winners() { heats_.clear(); }
 
  private:
   using Key = std::pair<std::string, Protocol>;
 
-  const Candidate* winner(const Candidates& candidates, size_t bytes, const Stopwatch& watch, double limit);
+  struct Timed {
+    const Candidate* candidate;
+    double seconds;
+  };
+  // What is known at a sampled size.
+  struct Heat {
+    std::vector<Timed> timed;           // all that were timed, and take less than the limit
+    double fastest;                     // of them
+    const Candidate* winner = nullptr;  // null: there is none
+  };
+  struct Course;  // of a heat
+
+  const Heat& heat(const Candidates& candidates, size_t bytes, const Stopwatch& watch, double limit);
+  void time(const Candidate& it, const Course& course, Heat& heat);
+  void time_all(const Candidates& candidates, const Course& course, Heat& heat);
+  void time_variations(const Candidates& candidates, const Course& course, Heat& heat);
+  void climb(Timed from, const Course& course, Heat& heat);
+  Timed known(const Candidate& it, const Course& course) const;
   std::optional<double> sample(const Candidate& it, size_t bytes, const Stopwatch& watch);
 
-  std::map<size_t, std::optional<size_t>> winners_;  // places among the candidates, by size
+  std::map<size_t, Heat> heats_;  // by size
   std::map<std::pair<Key, size_t>, std::optional<double>> samples_;
 };
 

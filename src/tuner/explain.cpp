@@ -82,12 +82,14 @@ class ChoiceExplanation {
     return best;
   }
 
+  std::string_view own_algorithm() const { return it_.choice.plan.algorithm; }
   bool is_own(const Alternative& it) const { return it.name == own_.name && it.protocol == own_.protocol; }
 
   // The best of each algorithm, the fastest first.
   void find_others() {
     if (candidates_ == nullptr) return;
     std::set<std::string_view> seen;
+    if (it_.choice.is_simulated && !it_.is_asked_for) seen.insert(own_algorithm());  // no other of it is better
     for (const Candidate& it : candidates_->all) {
       if (!seen.insert(it.choice.algorithm).second) continue;
       const Candidate* best = &it;

@@ -28,7 +28,8 @@ bool Tuner::simulates(Collective collective) const {
 }
 
 Tuner::Simulations& Tuner::simulations(const Query& query) {
-  return simulations_[{query.collective, has_root(query.collective) ? query.root : 0}];
+  const std::pair key{query.collective, has_root(query.collective) ? query.root : 0};
+  return simulations_.try_emplace(key, machine_, limits_).first->second;
 }
 
 Query Tuner::sampled(Query query, size_t bytes) const {
@@ -71,6 +72,7 @@ Stopwatch Tuner::stopwatch(const Query& query) {
       return simulations(query).runs.seconds(machine_, it, static_cast<double>(bytes));
     };
     watch.least = [](const Candidate& it, size_t bytes) { return it.cost.seconds(static_cast<double>(bytes)); };
+    watch.variations = [this, query](const Candidate& it) { return simulations(query).variations.of(it); };
     return watch;
   }
   watch.most_bytes = kLongestLaunchBytes;

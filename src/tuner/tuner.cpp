@@ -12,7 +12,7 @@ namespace plait {
 namespace {
 
 // Predicted times that differ by less may be the other way round.
-constexpr double kSurelyLess = 1.1;
+constexpr double kSurelyLess = 1.12;
 
 bool goes_over_more_paths(const Candidate& it) {
   const std::vector<PathShare>& shares = it.choice.arguments.shares;
@@ -122,6 +122,7 @@ const Candidate& Tuner::cheapest(const Query& query, Compare compare) {
     } catch (const PlanTooLarge& error) {
       candidates.drop({choice, error.what(), true});
     }
+    simulations(query).variations.drop(choice);
     simulations(query).contest.forget_winners();
   }
   refuse_all(machine_, query.collective, candidates.left_out);

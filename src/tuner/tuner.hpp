@@ -24,6 +24,7 @@
 #include "tuner/overrides.hpp"
 #include "tuner/plan_cache.hpp"
 #include "tuner/plan_runs.hpp"
+#include "tuner/variations.hpp"
 
 namespace plait {
 
@@ -104,8 +105,11 @@ class Tuner {
   // --- simulated times: simulated_times.cpp ---
 
   struct Simulations {
+    Simulations(const RankMachine& machine, const PlanLimits& limits) : variations(machine, limits) {}
+
     Contest contest;
     PlanRuns runs;
+    Variations variations;
     std::map<std::pair<std::string, size_t>, std::optional<double>> rows;  // of a rule's choice, at a sampled size
   };
 

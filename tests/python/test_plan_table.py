@@ -127,7 +127,7 @@ def test_marks_what_gpus_do_not_run(run):
     assert {row["lacking_on_gpus"] for row in ranges("all_reduce", "kesch", nodes=2)} == {"messages between nodes"}
     assert {row["lacking_on_gpus"] for row in ranges("all_reduce")} == {None}
     marked = next(row for row in ranges("all_reduce", "dgx1-v100") if row["lacking_on_gpus"])
-    assert marked["on_gpus"].startswith("one_shot(load), then hierarchical(")
+    assert marked["on_gpus"].startswith("flat(both, parts=2), then hierarchical(")
 
 
 def test_says_that_cpus_perform_what_is_pinned_and_no_kernel_performs(run, monkeypatch):

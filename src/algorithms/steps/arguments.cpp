@@ -195,6 +195,17 @@ std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, co
   return candidates;
 }
 
+std::vector<AlgorithmArguments> in_both_directions(const std::vector<AlgorithmArguments>& some) {
+  std::vector<AlgorithmArguments> all;
+  for (const bool second : {false, true}) {
+    for (AlgorithmArguments it : some) {
+      it.direction = on_gpus(it) != second ? Direction::kStore : Direction::kLoad;
+      all.push_back(std::move(it));
+    }
+  }
+  return all;
+}
+
 bool on_gpus(const AlgorithmArguments& machine) { return machine.engine != Engine::kCpu; }
 
 bool links_join_all(const AlgorithmArguments& arguments) {

@@ -37,6 +37,8 @@ std::vector<QueueId> add_queues(PlanBuilder& builder, const AlgorithmArguments& 
 
 // Makes candidates: the machine with each of these numbers of parts. Its GPUs perform them by SMs.
 std::vector<AlgorithmArguments> with_parts(const AlgorithmArguments& machine, const std::vector<int>& parts);
+// Each of these in both directions: GPUs, which wait less for what they store, by store first.
+std::vector<AlgorithmArguments> in_both_directions(const std::vector<AlgorithmArguments>& some);
 // Whether the ranks are on GPUs.
 bool on_gpus(const AlgorithmArguments& machine);
 

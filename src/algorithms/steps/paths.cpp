@@ -103,7 +103,7 @@ std::vector<PathShare> checked_shares(const Algorithm& algorithm, const Algorith
 }
 
 bool is_worth_it(const std::vector<PathShare>& percent) {
-  constexpr int kLeastPercent = 11;  // 11 to 89
+  constexpr int kLeastPercent = 5;  // 5 to 95
   int others = 0;
   for (const PathShare& it : percent) others += it.kind == PathKind::kDirect ? 0 : it.share;
   return others >= kLeastPercent && others < 100;

@@ -53,10 +53,10 @@ TEST(MachinePlan, SaysWhatGpusRunInstead) {
   const auto marked = std::find_if(made.ranges.begin(), made.ranges.end(),
                                    [](const PlannedRange& it) { return has(it.on_gpus, ", then "); });
   ASSERT_NE(marked, made.ranges.end());
-  EXPECT_EQ(marked->choice.plan.text(), "two_phase(store)");
+  EXPECT_EQ(marked->choice.plan.text(), "two_phase(load)");
   EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
-  EXPECT_EQ(marked->on_gpus, "one_shot(load), then hierarchical(group: flat(store), all: recursive_doubling)");
-  EXPECT_TRUE(has(made.table(), "\n               on GPUs one_shot(load), then ")) << made.table();
+  EXPECT_EQ(marked->on_gpus, "flat(both, parts=2), then hierarchical(group: flat(store), all: recursive_doubling)");
+  EXPECT_TRUE(has(made.table(), "\n               on GPUs flat(both, parts=2), then ")) << made.table();
 }
 
 double simulated_seconds(const Topology& topology, const MachinePlanRequest& request) {

@@ -40,25 +40,25 @@ void expect_in(const std::string& part, const std::string& text) {
 
 TEST(Explain, TheCheapestByTheModel) {
   const std::string text = ExplainedOn("summit").choice(Collective::kAllReduce, 64 << 20);
-  expect_in("spanning_trees(store, parts=16): all_reduce over 6 ranks of summit, 6 steps\n", text);
+  expect_in("spanning_trees(load, parts=32): all_reduce over 6 ranks of summit, 6 steps\n", text);
   expect_in("  nvlink   12 of 12 used   12     64 %\n", text);
   expect_in("by link ", text);
   expect_in(
       "choices   the best of each algorithm for 64 MiB, by the model's simulation: time, what links allow at most, "
       "steps\n",
       text);
-  expect_in("\n  spanning_trees(store, parts=16) ", text);
-  expect_in(" Simple  1.63 ms     64 GB/s     6 steps  <- this plan\n", text);
+  expect_in("\n  spanning_trees(load, parts=32) ", text);
+  expect_in(" Simple  1.49 ms     64 GB/s     6 steps  <- this plan\n", text);
   expect_in("\n  one_shot(load) ", text);
   expect_in(
-      "why       the cheapest of 76 candidates by the model, in 6 steps; the next, double_binary_tree(store, parts=8), "
-      "should take 1.04 times as long.\n",
+      "why       the cheapest of 86 candidates by the model, in 6 steps; the next, double_binary_tree(store, parts=8), "
+      "should take 1.14 times as long.\n",
       text);
 }
 
 TEST(Explain, NamesWhatWouldBeFaster) {
   ExplainedOn machine("tsubame3");
-  expect_in("why       asked for by name; two_phase(store, parts=8) should take 0.334 of its time.\n",
+  expect_in("why       asked for by name; two_phase(load, parts=8) should take 0.334 of its time.\n",
             machine.asked_for("ring", Collective::kAllReduce, 0));
   expect_in("bandwidth, what links allow at most, steps\n", machine.asked_for("ring", Collective::kAllReduce, 0));
   const std::string fastest = ExplainedOn("dgx2").asked_for("one_shot(store)", Collective::kAllReduce, 64 << 10);

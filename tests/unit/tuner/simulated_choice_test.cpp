@@ -80,10 +80,13 @@ TEST(SimulatedChoice, OfManyBlocksToOneRankIsEachByItself) {
   EXPECT_NE(tuner_of("kesch", 2).choose({Collective::kAllToAll, size_t{256} << 20}).plan.text(), "linear");
 }
 
-// By the model all are equal, since they load the same links alike.
+// By the model all are equal, since they load the same links alike. The algorithm's candidates have up to four parts,
+// and the tuner goes on from there.
 TEST(SimulatedChoice, KnowsThatPartsOverlap) {
   for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
-    EXPECT_EQ(tuner_of("mi300x-8", 2).choose({collective, size_t{256} << 20}).plan.text(), "max_flow(parts=4)");
+    const PlanChoice choice = tuner_of("mi300x-8", 2).choose({collective, size_t{256} << 20}).plan;
+    EXPECT_EQ(choice.algorithm, "max_flow");
+    EXPECT_GT(choice.arguments.parts, 4);
   }
 }
 
