@@ -20,8 +20,6 @@ constexpr double kNear = 2;
 constexpr size_t kMostCandidates = 8;
 // Of one call. The neighbours of these are not tried.
 constexpr size_t kMostOptions = 64;
-// Plans of more operations take too long to make and prove in a call.
-constexpr int kMostOptionOperations = 100'000;
 
 bool is_known(const std::vector<PlanChoice>& choices, const PlanChoice& it) {
   return std::ranges::any_of(choices, [&](const PlanChoice& known) { return known.text() == it.text(); });
@@ -93,7 +91,7 @@ std::vector<int> AdaptedCalls::add(const Call& call, std::vector<PlanChoice> cho
   std::vector<Option> made;
   std::vector<double> unusable;
   for (PlanChoice& it : choices) {
-    it.arguments.most_operations = kMostOptionOperations;
+    it.arguments.most_operations = kMostVariedOperations;
     Option& option = made.emplace_back();
     try {
       option = {it, tuner_.plan(it)};

@@ -10,9 +10,6 @@
 
 namespace plait {
 
-// The same choice in twice and in half as many parts, and in the other direction, as far as the algorithm uses them.
-std::vector<PlanChoice> variations_of(const PlanChoice& choice);
-
 // Variations on one machine, each made once.
 class Variations {
  public:
