@@ -261,13 +261,14 @@ void bind_plan(nb::module_& module) {
       .def_ro("machine", &ProvedBySymmetry::machine)
       .def_ro("nodes", &ProvedBySymmetry::nodes)
       .def("summary", &ProvedBySymmetry::summary, nb::arg("message_bytes") = 0, "As Plan.summary(), of the whole.");
-  module.def("prove_by_symmetry", &prove_alike, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"),
-             nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
-             nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("settings") = nb::none(),
-             nb::arg("progress") = nb::none(),
-             "Proves the plan of an algorithm on a machine, however large it is, by the few ranks that stand for all. "
-             "Arguments are those of plan_for_machine(). Raises InvalidArgument, also where no few ranks do, and "
-             "InvalidPlan.");
+  module.def(
+      "prove_by_symmetry", &prove_alike, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"),
+      nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
+      nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("settings") = nb::none(),
+      nb::arg("progress") = nb::none(),
+      "Proves a plan of an algorithm on a machine that is too large to be held whole, by the few ranks that stand "
+      "for all. Arguments are those of plan_for_machine(). Raises InvalidArgument, also where no few ranks do, and "
+      "InvalidPlan.");
   module.def("algorithms", &algorithm_table, "All algorithms, by name.");
   module.def(
       "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),

@@ -95,7 +95,8 @@ std::vector<AlgorithmArguments> binomial_candidates(const AlgorithmArguments& ma
   if (in_blocks && zero_copy) return {};
   std::vector<AlgorithmArguments> all;
   for (const bool second : {false, true}) {
-    for (AlgorithmArguments it : with_parts(machine, in_blocks ? std::vector{1} : std::vector{1, 2, 4, 8})) {
+    const std::vector<int> parts = in_blocks ? std::vector{1} : second ? std::vector{1, 4} : std::vector{1, 2, 4, 8};
+    for (AlgorithmArguments it : with_parts(machine, parts)) {
       it.direction = on_gpus(machine) != second ? Direction::kStore : Direction::kLoad;
       if (!zero_copy || it.direction == zero_copy_direction(machine.collective)) all.push_back(it);
     }

@@ -75,16 +75,14 @@ std::vector<AlgorithmArguments> with_shares(const AlgorithmArguments& machine, c
     return {};
   }
   std::vector<AlgorithmArguments> all;
-  for (const int parts_of_shares : {1, 4}) {
-    for (AlgorithmArguments& it : with_parts(machine, {1, 4})) {
-      it.shares = shares_in_groups(it, parts_of_shares);
-      if (!is_worth_it(it.shares)) continue;
-      it.levels = with_directions(levels, it);
-      all.push_back(it);
-      const int half = it.shares[1].share / 2;
-      it.shares = {{PathKind::kDirect, 100 - half}, {PathKind::kHost, half}};
-      all.push_back(it);
-    }
+  for (AlgorithmArguments& it : with_parts(machine, {1, 4})) {
+    it.shares = shares_in_groups(it, it.parts);
+    if (!is_worth_it(it.shares)) continue;
+    it.levels = with_directions(levels, it);
+    all.push_back(it);
+    const int half = it.shares[1].share / 2;
+    it.shares = {{PathKind::kDirect, 100 - half}, {PathKind::kHost, half}};
+    all.push_back(it);
   }
   return all;
 }

@@ -92,9 +92,9 @@ void Communicator::Impl::run_on_host(const Call& call, const void* input, void* 
 // Those of the memory of this host, wherever other calls of the communicator are.
 std::unique_ptr<AdaptedCalls> Communicator::Impl::adapt_calls() {
   AdaptedCalls::Hooks hooks;
-  hooks.can_perform = [this](const Call& call, const std::shared_ptr<const VerifiedPlan>& plan) {
-    give(plan);
+  hooks.can_perform = [this](const Call& call, const VerifiedPlan& plan) {
     try {
+      check_given(plan, size, host_plan_limits(settings), false);
       bound_for(call);
       return true;
     } catch (const Error& error) {
@@ -103,14 +103,16 @@ std::unique_ptr<AdaptedCalls> Communicator::Impl::adapt_calls() {
     }
   };
   hooks.greatest = [this](std::span<double> numbers) {
-    const Call agreement{Collective::kAllReduce, DataType::kFloat64, ReduceOp::kMax, 0, numbers.size()};
+    Call agreement{Collective::kAllReduce, DataType::kFloat64, ReduceOp::kMax, 0, numbers.size()};
+    agreement.is_agreement = true;
     const std::vector<double> own(numbers.begin(), numbers.end());
     run_on_host(agreement, own.data(), numbers.data(), nullptr);
   };
   hooks.clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
-  return std::make_unique<AdaptedCalls>(tuner, Logger(settings.log_level, rank), std::move(hooks));
+  const Logger log(rank == 0 ? settings.log_level : LogLevel::kWarn, rank);  // all ranks would say the same
+  return std::make_unique<AdaptedCalls>(tuner, log, std::move(hooks));
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -161,9 +163,11 @@ size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_-
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
-  if (impl.host_log.shows()) [[unlikely]]
-    impl.log_host_call(call, input, output);
-  const auto perform = [&](const Call& it) { impl.run_on_host(it, input, output, scalar); };
+  const auto perform = [&](const Call& it) {
+    if (impl.host_log.shows()) [[unlikely]]
+      impl.log_host_call(it, input, output);
+    impl.run_on_host(it, input, output, scalar);
+  };
   if (!impl.adapted || call.is_split) return perform(call);
   impl.adapted->run(call, std::ref(perform));
 }

@@ -44,6 +44,7 @@ Call call_by(const VerifiedPlan& verified, DataType type, ReduceOp op, size_t co
 
 std::string to_text(const Call& call) {
   if (call.is_split) return "split of the communicator";
+  if (call.is_agreement) return "agreement on the fastest plan (PLAIT_ADAPT)";
   std::string text = name_of(call);
   if (call.by_counts && !knows_all_counts(call.collective)) {
     text += join(" of ", name(call.type));
@@ -73,9 +74,9 @@ size_t output_elements(const Call& call, int ranks, int rank) {
 
 uint32_t signature(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
-                         static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(call.root) << 24 |
-                         static_cast<uint64_t>(call.is_blocking) << 61 | static_cast<uint64_t>(call.by_counts) << 62 |
-                         static_cast<uint64_t>(call.is_split) << 63;
+                         static_cast<uint64_t>(call.is_agreement) << 60 | static_cast<uint64_t>(call.op) << 16 |
+                         static_cast<uint64_t>(call.root) << 24 | static_cast<uint64_t>(call.is_blocking) << 61 |
+                         static_cast<uint64_t>(call.by_counts) << 62 | static_cast<uint64_t>(call.is_split) << 63;
   uint64_t x = (facts * 0x9e3779b97f4a7c15ULL) ^ (call.count + 0x632be59bd9b4e019ULL);
   x += call.order * 0xd6e8feb86659fd93ULL + call.plan * 0xa0761d6478bd642fULL + call.counts * 0xe7037ed1a0b428dbULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -18,11 +18,12 @@ struct Call {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  // reducing collectives only
   int root = 0;                  // rooted collectives only
-  size_t count = 0;       // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
-                          // the whole message
-  bool is_split = false;  // the library's own call, in which ranks agree on how to split their communicator
-  uint32_t order = 0;     // of the axes of all buffers in memory (pack_axis_order()), for callers that know axes
-  uint64_t plan = 0;      // the fingerprint of the plan that the caller gave; 0: the tuner chooses
+  size_t count = 0;           // elements of a block: what one rank gives (all-gather) or gets (reduce-scatter); else of
+                              // the whole message
+  bool is_split = false;      // the library's own call, in which ranks agree on how to split their communicator
+  bool is_agreement = false;  // the same, on which of several plans is the fastest (PLAIT_ADAPT)
+  uint32_t order = 0;         // of the axes of all buffers in memory (pack_axis_order()), for callers that know axes
+  uint64_t plan = 0;          // the fingerprint of the plan that the caller gave; 0: the tuner chooses
   // Blocks have sizes of their own, as in all_gather_v (buffer_blocks.hpp). `count` is then of all blocks, and `counts`
   // the fingerprint of their sizes, where every rank knows them (knows_all_counts()); else both are 0.
   bool by_counts = false;

@@ -46,10 +46,14 @@ class PlanCache {
     return is_full;
   }
   bool knows(uint64_t fingerprint) const { return given_.contains(fingerprint); }
+  // The same for a plan that get() made. It is not forgotten, and makes nothing forgotten.
+  void keep(std::shared_ptr<const VerifiedPlan> plan) { kept_[plan->fingerprint()] = std::move(plan); }
   // Throws kInvalidArgument where it has no such plan.
   const std::shared_ptr<const VerifiedPlan>& given(uint64_t fingerprint) const {
     const auto found = given_.find(fingerprint);
     if (found != given_.end()) return found->second;
+    const auto kept = kept_.find(fingerprint);
+    if (kept != kept_.end()) return kept->second;
     fail(ErrorCode::kInvalidArgument, "no plan ", fingerprint_text(fingerprint),
          " is known here: give it to the communicator before a call names it; the last ", kMostGiven, " are kept");
   }
@@ -65,7 +69,7 @@ class PlanCache {
     return {choice.text(), {choice.arguments.collective, choice.arguments.root, choice.arguments.engine}};
   }
   std::map<std::pair<std::string, Call>, std::shared_ptr<const VerifiedPlan>> plans_;
-  std::map<uint64_t, std::shared_ptr<const VerifiedPlan>> given_;  // by fingerprint
+  std::map<uint64_t, std::shared_ptr<const VerifiedPlan>> given_, kept_;  // by fingerprint
 };
 
 }  // namespace plait

@@ -33,7 +33,7 @@ void Trials::challenge(std::vector<int> challengers) {
 void Trials::start_lap() {
   quiet_ = kLeastQuiet;
   next_ = in_lap_ = 0;
-  runner_up_ = -1;
+  nearest_ = -1;
 }
 
 std::vector<int> Trials::next_challengers() {
@@ -55,10 +55,13 @@ void Trials::start_round(std::vector<int> entrants) {
 
 size_t Trials::trial_calls() const { return kTurns * entrants_.size(); }
 
-int Trials::plan() const { return call_ < trial_calls() ? entrants_[call_ % entrants_.size()] : in_use(); }
+// Each turn begins with another one, so that none always comes after the same.
+size_t Trials::turn() const { return (call_ + call_ / entrants_.size()) % entrants_.size(); }
+
+int Trials::plan() const { return call_ < trial_calls() ? entrants_[turn()] : in_use(); }
 
 void Trials::took(double seconds) {
-  if (call_ < trial_calls()) seconds_[call_ % entrants_.size()].push_back(seconds);
+  if (call_ < trial_calls()) seconds_[turn()].push_back(seconds);
   ++call_;
 }
 
@@ -68,8 +71,8 @@ std::vector<double> Trials::seconds() const {
   return medians;
 }
 
-Trials::Verdict Trials::agree(std::span<const double> slowest) {
-  const double before = std::exchange(last_seconds_, slowest[0]);
+Trials::Verdict Trials::agree(std::span<const double> agreed) {
+  const double before = std::exchange(last_seconds_, agreed[0]);
   const bool has_changed = before > 0 && (last_seconds_ > kChanged * before || last_seconds_ * kChanged < before);
   // The first trials after a change are not those of the nearest challengers, which shall have the first word.
   is_open_ = has_changed && !is_open_;
@@ -79,17 +82,17 @@ Trials::Verdict Trials::agree(std::span<const double> slowest) {
     start_round(next_challengers());
     return Verdict::kNothingNew;
   }
-  const auto best = static_cast<size_t>(std::min_element(slowest.begin(), slowest.end()) - slowest.begin());
-  const bool is_beaten = slowest[best] < kFaster * last_seconds_;
+  const auto best = static_cast<size_t>(std::min_element(agreed.begin(), agreed.end()) - agreed.begin());
+  const bool is_beaten = agreed[best] < kFaster * last_seconds_;
   const bool takes_place = is_beaten && is_rematch_;
-  if (!is_rematch_) look_at_challengers(slowest);
+  if (!is_rematch_) look_at_challengers(agreed);
   is_rematch_ = is_beaten && !is_rematch_;
   if (is_rematch_) {
     start_round({in_use(), entrants_[best]});
     return Verdict::kNothingNew;
   }
   if (takes_place) {
-    last_seconds_ = slowest[best];
+    last_seconds_ = agreed[best];
     entrants_.front() = entrants_[best];
     start_lap();
   }
@@ -97,17 +100,18 @@ Trials::Verdict Trials::agree(std::span<const double> slowest) {
   if (has_tried_all) {
     quiet_ = std::min(kMostQuiet, 2 * quiet_);
     in_lap_ = 0;
+    runner_up_ = std::exchange(nearest_, -1);
   }
   start_round(next_challengers());
   return takes_place ? Verdict::kOtherPlan : has_tried_all ? Verdict::kNoneIsFaster : Verdict::kNothingNew;
 }
 
-void Trials::look_at_challengers(std::span<const double> slowest) {
+void Trials::look_at_challengers(std::span<const double> agreed) {
   for (size_t i = 1; i < entrants_.size(); ++i) {
-    const double share = slowest[i] / slowest[0];
-    if (runner_up_ >= 0 && share >= runner_up_share_) continue;
-    runner_up_ = entrants_[i];
-    runner_up_share_ = share;
+    const double share = agreed[i] / agreed[0];
+    if (nearest_ >= 0 && share >= nearest_share_) continue;
+    nearest_ = entrants_[i];
+    nearest_share_ = share;
   }
 }
 

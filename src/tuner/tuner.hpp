@@ -73,6 +73,8 @@ class Tuner {
   // Adds a plan that queries name by its fingerprint. Returns true if it forgot those that were given before, to make
   // room; nobody may use these any more.
   bool give(std::shared_ptr<const VerifiedPlan> plan) { return plans_.give(std::move(plan)); }
+  // Lets queries name a plan of plan() by its fingerprint, for good.
+  void keep(std::shared_ptr<const VerifiedPlan> plan) { plans_.keep(std::move(plan)); }
   bool knows(uint64_t fingerprint) const { return plans_.knows(fingerprint); }
   const VerifiedPlan& given(uint64_t fingerprint) const { return *plans_.given(fingerprint); }
   // All choices for messages from 1 byte to `most`, of one collective, root and type; a barrier has one, of 0 bytes.

@@ -1,6 +1,10 @@
 // Calls of ranks that adapt (TEM-60): whatever plans they try, results are right, and all ranks try the same.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
+#include <string>
+
 #include "support/expect_outcomes.hpp"
 #include "support/random_calls.hpp"
 #include "support/rank_processes.hpp"
@@ -49,18 +53,49 @@ TEST(AdaptedRanks, AreRightOnProcesses) {
   }));
 }
 
-// The tuner's own plan is no given one, but the plan of a trial is.
-TEST(AdaptedRanks, BeginTrialsOnceACallIsMadeAgain) {
+std::set<std::string> plans_of(const std::string& log) {
+  std::set<std::string> plans;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t by = line.find(" by ");
+    if (line.find("all_reduce of 5000") != std::string::npos && by != std::string::npos) plans.insert(line.substr(by));
+  }
+  return plans;
+}
+
+TEST(AdaptedRanks, TryOtherPlansOnceACallIsMadeAgain) {
   const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 5000};
   for (const bool adapt : {false, true}) {
     Settings settings;
     settings.adapt = adapt;
+    settings.log_level = LogLevel::kDebug;
+    testing::internal::CaptureStderr();
     expect_all_well(run_threads(3, settings, [&](Communicator& communicator) {
       std::vector<float> input(call.count, 1), output(call.count);
       for (int i = 0; i < 10; ++i) communicator.run(call, input.data(), output.data());
-      require(communicator.knows_plan(communicator.plan_for(call).fingerprint()) == adapt, "trials, or none");
     }));
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(plans_of(log).size() > 1, adapt) << log;
   }
+}
+
+// Plans of trials take no room from those that the user gave.
+TEST(AdaptedRanks, KeepGivenPlans) {
+  Settings settings;
+  settings.adapt = true;
+  const auto plan = std::make_shared<const VerifiedPlan>(
+      verify(make_plan("ring", {.collective = Collective::kAllReduce, .ranks = 2})));
+  expect_all_well(run_threads(2, settings, [&](Communicator& communicator) {
+    communicator.give(plan);
+    std::vector<float> input(3000, 1), output(3000);
+    for (size_t count = 1000; count < 1040; ++count) {
+      for (int i = 0; i < 5; ++i)
+        communicator.all_reduce(input.data(), output.data(), count, DataType::kFloat32, ReduceOp::kSum);
+    }
+    require(communicator.knows_plan(plan->fingerprint()), "the plan is known");
+    communicator.run(plan, input.data(), output.data(), 3000, DataType::kFloat32, ReduceOp::kSum);
+    require(output[2999] == 2, "the sum");
+  }));
 }
 
 // Who calls something else is named, in the middle of trials too.

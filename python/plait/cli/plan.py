@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .. import plans
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, InvalidPlan
 from . import files, plan_json, usage
 from .machine_options import read_machine, read_settings
 from .plan_options import COLLECTIVES, add_plan_options
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
     with nullcontext() if options.json else Progress() as progress:
         try:
             made = _make(options, progress)
-        except InvalidArgument as refused:
+        except (InvalidArgument, InvalidPlan) as refused:
             # Perhaps it is only too large to be held whole, and what is asked for needs no more than a proof.
             if options.algorithm is None or options.json or options.format or options.output or options.explain:
                 raise
@@ -135,13 +135,13 @@ def _arguments(options: argparse.Namespace, progress: Progress | None) -> dict[s
     }
 
 
-def _prove(options: argparse.Namespace, progress: Progress | None, refused: InvalidArgument) -> plans.ProvedBySymmetry:
+def _prove(options: argparse.Namespace, progress: Progress | None, refused: Exception) -> plans.ProvedBySymmetry:
     """Proves it by the ranks that stand for all; where none do, or it is refused anyway, raises `refused`."""
     try:
         return plans.prove_by_symmetry(
             read_machine(options), options.collective, options.algorithm, **_arguments(options, progress)
         )
-    except InvalidArgument:
+    except (InvalidArgument, InvalidPlan):
         raise refused from None
 
 

@@ -27,6 +27,7 @@ from .usage import EXIT_FAILED
 _TYPE = "float32"
 _ALL_SIZES = 1 << 50
 _WARMUP = 2
+_MOST_NEIGHBOURS = 48  # of candidates, for all sizes of a collective
 # The tuner does not list these: GPUs that read each other's buffers run them, if the machine allows.
 _ZERO_COPY = ("flat(load, zero_copy, engine=sm)", "flat(load, zero_copy, engine=copy)")
 
@@ -185,12 +186,15 @@ class _Measurer:
             self.candidates.append(candidate)
 
     def neighbours(self, candidate: Candidate) -> list[Candidate]:
+        """None beyond so many communicators, each of which has memory of its own."""
         texts = self.first.neighbours(self._collective, candidate.algorithm)
         beside = [Candidate(text, candidate.protocol) for text in texts]
         return [it for it in beside if self._communicator(it)]
 
     def _communicator(self, candidate: Candidate) -> _core.Communicator | None:
-        """None if no rank can perform it."""
+        """None if no rank can perform it, or it would be one too many."""
+        if candidate not in self._found and len(self._found) >= len(self.candidates) + _MOST_NEIGHBOURS:
+            return None
         if candidate not in self._found:
             self._found[candidate] = self._enter(candidate)
         return self._found[candidate]

@@ -51,7 +51,8 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
   record.count.store(call.count, std::memory_order_release);
   record.kind.store(static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.type) << 8 |
                         static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_split) << 24 |
-                        static_cast<uint32_t>(call.by_counts) << 25 | static_cast<uint32_t>(call.is_blocking) << 26,
+                        static_cast<uint32_t>(call.by_counts) << 25 | static_cast<uint32_t>(call.is_blocking) << 26 |
+                        static_cast<uint32_t>(call.is_agreement) << 27,
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
   record.order.store(call.order, std::memory_order_release);
@@ -74,6 +75,7 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.is_split = (kind >> 24 & 1) != 0;
   call.by_counts = (kind >> 25 & 1) != 0;
   call.is_blocking = (kind >> 26 & 1) != 0;
+  call.is_agreement = (kind >> 27 & 1) != 0;
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   call.order = record.order.load(std::memory_order_acquire);

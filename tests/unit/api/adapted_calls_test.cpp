@@ -82,9 +82,8 @@ class SimulatedCalls {
  private:
   AdaptedCalls::Hooks hooks() {
     AdaptedCalls::Hooks hooks;
-    hooks.can_perform = [this](const Call&, const std::shared_ptr<const VerifiedPlan>& plan) {
-      tuner_.give(plan);
-      return only_.empty() || plan->plan().algorithm == only_;
+    hooks.can_perform = [this](const Call&, const VerifiedPlan& plan) {
+      return only_.empty() || plan.plan().algorithm == only_;
     };
     hooks.greatest = [this](std::span<double>) { ++agreements_; };
     hooks.clock = [this] { return clock_; };
@@ -149,6 +148,17 @@ TEST(AdaptedCalls, StartOnceACallIsMadeAgain) {
   SimulatedCalls calls;
   for (size_t bytes = 1 << 20; bytes < (1 << 20) + 20; ++bytes) calls.run(broadcast(bytes), 2);
   EXPECT_EQ(calls.agreements(), 0);
+}
+
+// Calls that are not made any more leave their place to others.
+TEST(AdaptedCalls, MakeRoom) {
+  SimulatedCalls calls;
+  for (size_t bytes = 1000; bytes < 1100; ++bytes) calls.run(broadcast(bytes), 5);
+  EXPECT_TRUE(calls.is_adapted(broadcast(1000)));
+  EXPECT_FALSE(calls.is_adapted(broadcast(1099)));
+  calls.run(broadcast(2000), 12'000);
+  EXPECT_TRUE(calls.is_adapted(broadcast(2000)));
+  EXPECT_FALSE(calls.is_adapted(broadcast(1000)));
 }
 
 TEST(AdaptedCalls, LeaveWhatTheUserPinned) {
