@@ -28,14 +28,6 @@ bool is_known(const std::vector<PlanChoice>& choices, const PlanChoice& it) {
   return std::ranges::any_of(choices, [&](const PlanChoice& known) { return known.text() == it.text(); });
 }
 
-int64_t operations_of(const Plan& plan) {
-  int64_t operations = 0;
-  for (const RankPlan& rank : plan.ranks) {
-    for (const Queue& queue : rank.queues) operations += std::ssize(queue.operations);
-  }
-  return operations;
-}
-
 // All ranks leave such a call once the last one has come: what it took that one is what it takes. The others waited.
 bool waits_for_all(Collective collective) { return !has_root(collective); }
 
@@ -135,7 +127,7 @@ bool AdaptedCalls::make(const Call& call, const PlanChoice& choice, int64_t& ope
     option.choice = choice;
     option.choice.arguments.most_operations = static_cast<int>(std::min<int64_t>(operations, kMostVariedOperations));
     option.plan = tuner_.plan(option.choice);
-    operations -= operations_of(option.plan->plan());
+    operations -= option.plan->plan().operation_count();
     tuner_.keep(option.plan);
     Call named = call;
     named.plan = option.plan->fingerprint();

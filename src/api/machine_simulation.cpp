@@ -25,14 +25,6 @@ constexpr double kShortProofBytes = 5e8, kShortMergedBytes = 2e9;
 // A larger plan takes as much memory as all the rest.
 constexpr size_t kMostKeptOperations = 2'000'000;
 
-size_t operations_of(const Plan& plan) {
-  size_t operations = 0;
-  for (const RankPlan& rank : plan.ranks) {
-    for (const Queue& queue : rank.queues) operations += queue.operations.size();
-  }
-  return operations;
-}
-
 bool is_soon_proved(const Plan& plan) {
   const ProofSize size = proof_size(plan);
   return size.bytes <= kShortProofBytes && size.merged_bytes <= kShortMergedBytes;
@@ -151,7 +143,8 @@ MachineSimulation run_folded(MachineChoice chosen, const FoldedChoice& folded, s
 
 MachineSimulation run_whole(MachineChoice chosen, Plan plan, bool is_proved, size_t message_bytes) {
   const RankMachine& machine = chosen.tuner->machine();
-  const size_t operations = operations_of(plan), bytes = moved_bytes(plan.collective, message_bytes);
+  const auto operations = static_cast<size_t>(plan.operation_count());
+  const size_t bytes = moved_bytes(plan.collective, message_bytes);
   Routes routes(machine.topology, machine.placement);
   SimulatorProgram program = compile(plan, check_form_of_any_size(plan), routes);
   const std::string algorithm = plan.algorithm;
@@ -197,7 +190,7 @@ MachineSimulation run_launch(MachineChoice chosen, const ChosenLaunch& launch, s
       run(std::move(chosen), compile_launch(launch.of(bytes), routes), launch.flags(), bytes, true);
   made.plan = (launch.zero_copy ? launch.zero_copy : launch.plan)->plan();
   made.algorithm = made.plan->algorithm;
-  made.operations = operations_of(*made.plan);
+  made.operations = static_cast<size_t>(made.plan->operation_count());
   made.is_proved = true;
   made.launch = launch.text();
   made.seconds_in_a_row = in_a_row;

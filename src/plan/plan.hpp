@@ -11,6 +11,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,6 +116,13 @@ struct Plan {
   std::vector<RankPlan> ranks;
 
   int rank_count() const { return static_cast<int>(ranks.size()); }
+  int64_t operation_count() const {
+    int64_t operations = 0;
+    for (const RankPlan& rank : ranks) {
+      for (const Queue& queue : rank.queues) operations += std::ssize(queue.operations);
+    }
+    return operations;
+  }
   int chunk_count() const { return blocks * chunks_per_block; }
 
   friend bool operator==(const Plan&, const Plan&) = default;
