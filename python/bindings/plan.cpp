@@ -249,26 +249,38 @@ void bind_plan(nb::module_& module) {
 
   nb::class_<ProvedBySymmetry>(module, "ProvedBySymmetry",
                                "A plan that was proved by the few ranks that stand for all, and is not there whole.")
-      .def_prop_ro("algorithm", [](const ProvedBySymmetry& it) { return it.folded.plan.algorithm; })
-      .def_prop_ro("ranks", [](const ProvedBySymmetry& it) { return it.folded.plan.rank_count(); })
-      .def_prop_ro("chunks", [](const ProvedBySymmetry& it) { return it.folded.plan.chunk_count(); })
-      .def_prop_ro("operations", [](const ProvedBySymmetry& it) { return it.folded.fold.operations(); })
-      .def_prop_ro("shifts", [](const ProvedBySymmetry& it) { return it.folded.fold.shifts().text(); })
+      .def_prop_ro(
+          "algorithm", [](const ProvedBySymmetry& it) { return it.folded.plan.algorithm; },
+          "The algorithm and its arguments, such as \"ring(parts=2)\".")
+      .def_prop_ro(
+          "ranks", [](const ProvedBySymmetry& it) { return it.folded.plan.rank_count(); }, "Of the plan, all of them.")
+      .def_prop_ro(
+          "chunks", [](const ProvedBySymmetry& it) { return it.folded.plan.chunk_count(); },
+          "That the message is divided into.")
+      .def_prop_ro(
+          "operations", [](const ProvedBySymmetry& it) { return it.folded.fold.operations(); },
+          "Of all ranks, each of which was compared with that of the rank that stands for it.")
+      .def_prop_ro(
+          "shifts", [](const ProvedBySymmetry& it) { return it.folded.fold.shifts().text(); },
+          "Under which the plan looks alike, in words.")
       .def_prop_ro(
           "proved_ranks",
           [](const ProvedBySymmetry& it) { return it.folded.plan.rank_count() / it.folded.fold.shifts().shifts(); },
-          "those that stand for all")
-      .def_ro("machine", &ProvedBySymmetry::machine)
-      .def_ro("nodes", &ProvedBySymmetry::nodes)
-      .def("summary", &ProvedBySymmetry::summary, nb::arg("message_bytes") = 0, "As Plan.summary(), of the whole.");
+          "The number of ranks that stand for all.")
+      .def_ro("machine", &ProvedBySymmetry::machine, "Its name.")
+      .def_ro("nodes", &ProvedBySymmetry::nodes, "The number of nodes.")
+      .def("summary", &ProvedBySymmetry::summary, nb::arg("message_bytes") = 0,
+           "Lines on steps, bytes and the busiest pairs, as Plan.summary(), of the whole plan.\n\n"
+           "`message_bytes`: writes amounts in bytes of such a message as well; 0: as multiples of the message alone.");
   module.def(
       "prove_by_symmetry", &prove_alike, nb::arg("topology"), nb::arg("collective"), nb::arg("algorithm"),
       nb::kw_only(), nb::arg("ranks") = 0, nb::arg("root") = 0, nb::arg("factors") = std::vector<int>(),
       nb::arg("parts") = 0, nb::arg("access") = "staged", nb::arg("settings") = nb::none(),
       nb::arg("progress") = nb::none(),
-      "Proves a plan of an algorithm on a machine that is too large to be held whole, by the few ranks that stand "
-      "for all. Arguments are those of plan_for_machine(). Raises InvalidArgument, also where no few ranks do, and "
-      "InvalidPlan.");
+      "Proves a plan of an algorithm that is too large to be held whole, by the few ranks that stand for all.\n\n"
+      "`topology`: the machine, with one rank a GPU. `collective`: its name. `algorithm`, `ranks`, `root`, `factors`, "
+      "`parts`, `access`, `settings` and `progress` are as for plan_for_machine(). Raises InvalidArgument, also where "
+      "no few ranks stand for all, and InvalidPlan.");
   module.def("algorithms", &algorithm_table, "All algorithms, by name.");
   module.def(
       "make_plan", &make, nb::arg("collective"), nb::arg("algorithm"), nb::arg("ranks"), nb::kw_only(),

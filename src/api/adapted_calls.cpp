@@ -35,21 +35,21 @@ bool waits_for_all(Collective collective) { return !has_root(collective); }
 
 // Trials begin after a call, and end after one: so what ranks tell each other comes after calls that were alike.
 void AdaptedCalls::run(const Call& call, const Perform& perform) {
-  ++calls_;
   const auto found = adapted_.find(key_of(call));
   if (call.plan != 0 || is_empty(call) || (found != adapted_.end() && !found->second.trials)) return perform(call);
   if (found != adapted_.end()) return run_trial(call, found->second, perform);
   perform(call);
+  ++calls_;
   count(call);
 }
 
 void AdaptedCalls::run_trial(const Call& call, Adapted& adapted, const Perform& perform) {
   Call named = call;
   named.plan = adapted.options[static_cast<size_t>(adapted.trials->plan())].plan->fingerprint();
-  adapted.last_call = calls_;
   const double start = hooks_.clock();
   perform(named);
   adapted.trials->took(hooks_.clock() - start);
+  adapted.last_call = ++calls_;
   if (adapted.trials->has_ended()) end_round(call, adapted);
 }
 

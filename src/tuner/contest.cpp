@@ -82,8 +82,7 @@ void Contest::climb(Timed from, const Course& course, Heat& heat) {
     goes_on = false;
     if (from.candidate->cost.seconds_in_any_parts(static_cast<double>(course.bytes)) * kWorthIt > heat.fastest) return;
     for (const Candidate* it : course.watch.variations(*from.candidate)) {
-      const bool is_known = samples_.contains({Key{it->choice.text(), it->protocol}, course.bytes});
-      if (!is_known && !course.is_lost(course.least(*it), heat)) time(*it, course, heat);
+      if (!heat.has(*it) && !course.is_lost(course.least(*it), heat)) time(*it, course, heat);
       const Timed there = known(*it, course);
       if (there.seconds * kSame >= from.seconds) continue;
       from = there;

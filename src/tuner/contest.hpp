@@ -4,6 +4,7 @@
 // no more than a few simulations.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -60,6 +61,10 @@ class Contest {
     std::vector<Timed> timed;           // all that were timed, and take less than the limit
     double fastest;                     // of them
     const Candidate* winner = nullptr;  // null: there is none
+
+    bool has(const Candidate& it) const {
+      return std::ranges::any_of(timed, [&](const Timed& other) { return other.candidate == &it; });
+    }
   };
   struct Course;  // of a heat
 

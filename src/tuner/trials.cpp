@@ -8,10 +8,11 @@ namespace plait {
 namespace {
 
 constexpr size_t kTurns = 5;        // of each plan in a round's trials
+constexpr size_t kCallsInTurn = 2;  // the last of which is timed: ranks that leave early wait at the next call
 constexpr size_t kChallengers = 2;  // in a round
 constexpr double kFaster = 0.985;   // a challenger must take less than that of the time
 constexpr double kChanged = 1.25;   // the plan in use took so many times as long as before, or as short: all is open
-constexpr size_t kLeastQuiet = 4, kMostQuiet = 64;
+constexpr size_t kLeastQuiet = 2, kMostQuiet = 32;
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -53,15 +54,18 @@ void Trials::start_round(std::vector<int> entrants) {
   length_ = trial_calls() * (is_rematch_ ? 1 : quiet_);
 }
 
-size_t Trials::trial_calls() const { return kTurns * entrants_.size(); }
+size_t Trials::trial_calls() const { return kTurns * kCallsInTurn * entrants_.size(); }
 
-// Each turn begins with another one, so that none always comes after the same.
-size_t Trials::turn() const { return (call_ + call_ / entrants_.size()) % entrants_.size(); }
+// Each time another one begins, so that none always comes after the same.
+size_t Trials::entrant() const {
+  const size_t turn = call_ / kCallsInTurn;
+  return (turn + turn / entrants_.size()) % entrants_.size();
+}
 
-int Trials::plan() const { return call_ < trial_calls() ? entrants_[turn()] : in_use(); }
+int Trials::plan() const { return call_ < trial_calls() ? entrants_[entrant()] : in_use(); }
 
 void Trials::took(double seconds) {
-  if (call_ < trial_calls()) seconds_[turn()].push_back(seconds);
+  if (call_ < trial_calls() && call_ % kCallsInTurn == kCallsInTurn - 1) seconds_[entrant()].push_back(seconds);
   ++call_;
 }
 

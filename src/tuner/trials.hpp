@@ -53,7 +53,7 @@ class Trials {
   void start_round(std::vector<int> entrants);
   std::vector<int> next_challengers();
   size_t trial_calls() const;
-  size_t turn() const;
+  size_t entrant() const;
 
   std::vector<int> challengers_;
   size_t next_ = 0;           // of the challengers

@@ -7,6 +7,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "runtime/waiting.hpp"
 
 namespace plait {
@@ -22,7 +24,7 @@ class CoreShare {
   // The times before and after a yield.
   void yielded(double before, double now) {
     now_ = now;
-    const double turn = now - before;
+    const double turn = std::min(now - before, kLongestTurnSeconds);
     if (turn > kTurnOfWorkSeconds) wanted_until_ = now + kTurnsToSleep * turn;
   }
   // Tells that the rank has slept. Who sleeps notices nothing, and so it has to yield again after a while.
@@ -33,6 +35,8 @@ class CoreShare {
  private:
   // Ranks that wait as well pass a core on within microseconds; who works keeps it until the kernel's clock ticks.
   static constexpr double kTurnOfWorkSeconds = 5e-4;
+  static constexpr double kLongestTurnSeconds =
+      1e-2;  // a longer one was a stop of the whole machine, or of this process
   // To yield until the next turn of work costs about as much time as that turn.
   static constexpr double kTurnsToSleep = 16;
 

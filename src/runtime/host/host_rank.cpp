@@ -286,7 +286,8 @@ void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Ca
   wait_for(
       [&] {
         size_t done = 0;
-        bool moved = false, awaits_memory = false;
+        // The answers of a GPU wake nobody either.
+        bool moved = false, awaits_memory = requires { engine.is_over(); };
         if (slice.requests > 0) messages_.progress();
         for (size_t queue = 0; queue < queues; ++queue) {
           const auto& operations = slice.queues[queue];
@@ -309,7 +310,6 @@ void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Ca
           const bool is_over = slice.requests == 0 || messages_.has_sent_all();
           if constexpr (requires { engine.is_over(); }) {
             if (is_over && engine.is_over()) return Progress::kDone;
-            awaits_memory |= is_over;
           } else if (is_over) {
             return Progress::kDone;
           }
@@ -419,6 +419,7 @@ void HostRank::wait_for(Step step, Reason reason) {
     if (clock.is_running()) status_.waiting.store(kNotWaiting, std::memory_order_relaxed);
     clock.reset();
   };
+  Progress before = Progress::kNone;
   for (;;) {
     if (others_) others_->progress();
     const Progress progress = step();
@@ -428,7 +429,9 @@ void HostRank::wait_for(Step step, Reason reason) {
       backoff.reset();
       continue;
     }
-    const bool long_wait = pause(backoff, progress);
+    // What a step began may be over at once, and then nothing wakes a sleeper: so two steps have to say the same.
+    const bool long_wait = pause(backoff, progress == before ? progress : Progress::kNone);
+    before = progress;
     if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
     if (!long_wait) continue;
     auto&& wait = reason();

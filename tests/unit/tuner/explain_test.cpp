@@ -51,7 +51,7 @@ TEST(Explain, TheCheapestByTheModel) {
   expect_in(" Simple  1.49 ms     64 GB/s     6 steps  <- this plan\n", text);
   expect_in("\n  one_shot(load) ", text);
   expect_in(
-      "why       the cheapest of 86 candidates by the model, in 6 steps; the next, double_binary_tree(store, parts=8), "
+      "why       the cheapest of 82 candidates by the model, in 6 steps; the next, double_binary_tree(store, parts=8), "
       "should take 1.14 times as long.\n",
       text);
 }
