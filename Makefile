@@ -14,7 +14,7 @@ WERROR ?= $(if $(CI),ON,OFF)
 # How many seconds the tests of one sanitizer may take, and the tests with several threads.
 SANITIZE_SECONDS ?= 1200
 THREAD_TESTS ?= host_rank_test rank_status_test segment_test waiting_test peers_test bootstrap_test collectives_test \
-  fifo_test p2p_test messages_test agreement_test agreement_rounds_test
+  adapted_ranks_test fifo_test p2p_test messages_test agreement_test agreement_rounds_test
 
 export PLAIT_CUDA
 VENV := $(CURDIR)/.venv
