@@ -33,14 +33,10 @@ Plan make_scatter_recursive_doubling(const AlgorithmArguments& arguments) {
   check_arguments(scatter_recursive_doubling(), arguments);
   PlanBuilder builder = start_plan(scatter_recursive_doubling(), arguments, arguments.ranks);
   Carrier carrier(builder, arguments.node_of);
-  HalvingSteps::Shape shape;
-  shape.factors = core_factors({}, arguments.ranks);
-  shape.stores_to_peers = arguments.access == Access::kZeroCopy;
-  shape.queues = add_queues(builder, arguments);
-  const std::vector<QueueId> queues = shape.queues;
-  const bool tells_first = shape.stores_to_peers;
-  HalvingSteps steps(builder, carrier, std::move(shape));
-  if (tells_first) steps.call_peers();
+  const bool zero_copy = arguments.access == Access::kZeroCopy;
+  const std::vector<QueueId> queues = add_queues(builder, arguments);
+  HalvingSteps steps(builder, carrier, halving_over(queues, {0, arguments.ranks}, zero_copy));
+  if (zero_copy) steps.call_peers();
   steps.all_gather(scatter_message(builder, carrier, scatter_recursive_doubling(), arguments, queues), to_outputs());
   return builder.finish();
 }

@@ -87,13 +87,7 @@ class DoublingGather {
 
  private:
   static HalvingSteps::Shape of(const BroadcastShape& shape) {
-    const int members = static_cast<int>(shape.queues.size());
-    HalvingSteps::Shape halving;
-    halving.queues = shape.queues;
-    halving.factors = core_factors({}, members);
-    halving.first_chunk = shape.range.first;
-    halving.piece_chunks = shape.range.count / members;
-    halving.stores_to_peers = shape.stores_to_peers;
+    HalvingSteps::Shape halving = halving_over(shape.queues, shape.range, shape.stores_to_peers);
     halving.first_has_all = true;
     return halving;
   }

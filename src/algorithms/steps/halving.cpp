@@ -304,4 +304,15 @@ void HalvingSteps::call_peers() {
   for (const SignalId& signal : calls) builder_.wait(signal);
 }
 
+HalvingSteps::Shape halving_over(const std::vector<QueueId>& queues, ChunkRange range, bool stores_to_peers) {
+  const auto members = static_cast<int>(queues.size());
+  HalvingSteps::Shape shape;
+  shape.queues = queues;
+  shape.factors = core_factors({}, members);
+  shape.first_chunk = range.first;
+  shape.piece_chunks = range.count / members;
+  shape.stores_to_peers = stores_to_peers;
+  return shape;
+}
+
 }  // namespace plait

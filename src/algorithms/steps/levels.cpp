@@ -135,7 +135,8 @@ class TreesLevel : public LevelSteps {
 class HalvingLevel : public LevelSteps {
  public:
   HalvingLevel(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape)
-      : LevelSteps(shape.queues), halving_(builder, carrier, halving_shape(shape)) {}
+      : LevelSteps(shape.queues),
+        halving_(builder, carrier, halving_over(shape.queues, shape.range, shape.stores_to_peers)) {}
 
   ChunkRange share(int x) const override { return halving_.piece_of(x); }
   void reduce_scatter(HeldByRank& held) override { halving_.reduce_scatter(held); }
@@ -144,17 +145,6 @@ class HalvingLevel : public LevelSteps {
   void all_gather(const HeldByRank& held, const Finish& finish) override { halving_.all_gather(held, finish); }
 
  private:
-  static HalvingSteps::Shape halving_shape(const LevelShape& shape) {
-    const int members = static_cast<int>(shape.queues.size());
-    HalvingSteps::Shape halving;
-    halving.queues = shape.queues;
-    halving.factors = core_factors({}, members);
-    halving.first_chunk = shape.range.first;
-    halving.piece_chunks = shape.range.count / members;
-    halving.stores_to_peers = shape.stores_to_peers;
-    return halving;
-  }
-
   HalvingSteps halving_;
 };
 
