@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/folding.hpp"
@@ -40,29 +43,57 @@ Simulated simulated(SimulatorProgram program, const Topology& topology, const Co
   return {std::move(program), std::move(machine), std::move(run), std::move(path)};
 }
 
-void expect_same_uses(const Simulated& folded, const Simulated& whole) {
-  std::map<SimulatedResource, SimulatedRun::Use> uses;
-  for (size_t i = 0; i < whole.run.uses.size(); ++i) uses[whole.program.resources[i]] = whole.run.uses[i];
-  const double noise = kRounding * whole.run.seconds;
+void expect_same_bytes(const Simulated& folded, const Simulated& whole) {
+  std::map<SimulatedResource, double> bytes;
+  for (size_t i = 0; i < whole.run.uses.size(); ++i) bytes[whole.program.resources[i]] = whole.run.uses[i].bytes;
   for (size_t i = 0; i < folded.run.uses.size(); ++i) {
-    const SimulatedRun::Use& mine = folded.run.uses[i];
-    const SimulatedRun::Use& theirs = uses.at(folded.program.resources[i]);
-    EXPECT_NEAR(mine.bytes, theirs.bytes, kRounding * theirs.bytes) << i;
-    EXPECT_NEAR(mine.busy_seconds, theirs.busy_seconds, noise) << i;
+    const double theirs = bytes.at(folded.program.resources[i]);
+    EXPECT_NEAR(folded.run.uses[i].bytes, theirs, kRounding * theirs) << i;
   }
 }
 
-void expect_same_steps(const Simulated& folded, const Simulated& whole) {
+struct Difference {
+  double share = 0;  // of the whole run's seconds
+  std::string where = "nowhere";
+
+  void add(double seconds, const Simulated& whole, const auto&... what) {
+    const double found = std::abs(seconds) / whole.run.seconds;
+    if (found > share) *this = {found, join(what...)};
+  }
+};
+
+// The largest difference between times of a run of some ranks and those of the whole run.
+Difference largest_difference(const Simulated& some, const Simulated& whole) {
+  Difference largest;
+  largest.add(some.run.seconds - whole.run.seconds, whole, "the end");
   std::map<std::pair<int, int>, SimulatedQueue> queues;
   for (const SimulatedQueue& it : whole.program.queues) queues[{it.rank, it.queue}] = it;
-  for (const SimulatedQueue& mine : folded.program.queues) {
+  for (const SimulatedQueue& mine : some.program.queues) {
     const SimulatedQueue& theirs = queues.at({mine.rank, mine.queue});
-    ASSERT_EQ(mine.end - mine.first, theirs.end - theirs.first);
-    for (size_t i = 0; i < mine.end - mine.first; ++i) {
-      ASSERT_NEAR(folded.run.ends[mine.first + i], whole.run.ends[theirs.first + i], kRounding * whole.run.seconds)
-          << "step " << i << " of queue " << mine.queue << " of rank " << mine.rank;
+    EXPECT_EQ(mine.end - mine.first, theirs.end - theirs.first);
+    for (size_t i = 0; i < mine.end - mine.first && !testing::Test::HasFailure(); ++i) {
+      largest.add(some.run.ends[mine.first + i] - whole.run.ends[theirs.first + i], whole, "step ", i, " of queue ",
+                  mine.queue, " of rank ", mine.rank);
     }
   }
+  std::map<SimulatedResource, double> busy;
+  for (size_t i = 0; i < whole.run.uses.size(); ++i) busy[whole.program.resources[i]] = whole.run.uses[i].busy_seconds;
+  for (size_t i = 0; i < some.run.uses.size(); ++i) {
+    largest.add(some.run.uses[i].busy_seconds - busy.at(some.program.resources[i]), whole, "use of resource ", i);
+  }
+  return largest;
+}
+
+// How much times of the whole run change where the message is longer by far less than a byte. Most runs hardly change.
+// But a ring whose flows share links can double, with every step, what rounding has changed.
+double unsteadiness(const SimulatorProgram& program, const Simulated& whole, const Topology& topology,
+                    const Costs& costs) {
+  double most = 0;
+  for (const double more : {1e-14, 1e-13, 1e-12}) {
+    const Simulated longer = simulated(program, topology, costs, whole.run.bytes * (1 + more));
+    most = std::max(most, largest_difference(longer, whole).share);
+  }
+  return most;
 }
 
 // The first guess that is right, or the fold in which every rank stands for itself.
@@ -116,7 +147,7 @@ std::vector<std::pair<const Algorithm*, AlgorithmArguments>> all_forms(Random& r
 TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
   const int machines = test::times_to_try(150);
   Random random(test::run_seed());
-  int folded_plans = 0, proved_plans = 0;
+  int folded_plans = 0, proved_plans = 0, unsteady_plans = 0;
   // Some machines have no symmetry: goes on until enough of them had one, which a few more machines must do.
   for (int i = 0; i < machines || folded_plans <= machines || proved_plans <= machines / 2; ++i) {
     ASSERT_LT(i, 4 * machines) << folded_plans << " folded plans, " << proved_plans << " of them proved";
@@ -137,11 +168,15 @@ TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
       const Costs costs = random_costs(random);
       const double bytes = collective == Collective::kBarrier ? 0 : static_cast<double>(1 << between(random, 0, 28));
       Routes routes(topology, placement);
-      const Simulated whole = simulated(compile(plan, check_form(plan), routes), topology, costs, bytes);
+      const SimulatorProgram program = compile(plan, check_form(plan), routes);
+      const Simulated whole = simulated(program, topology, costs, bytes);
       const Simulated mine = simulated(compile(folded, symmetry, routes), topology, costs, bytes);
-      EXPECT_NEAR(mine.run.seconds, whole.run.seconds, kRounding * whole.run.seconds);
-      expect_same_steps(mine, whole);
-      expect_same_uses(mine, whole);
+      expect_same_bytes(mine, whole);
+      const Difference difference = largest_difference(mine, whole);
+      if (difference.share > kRounding) {
+        ++unsteady_plans;
+        EXPECT_LE(difference.share, 10 * unsteadiness(program, whole, topology, costs)) << difference.where;
+      }
       if (HasFailure()) return;
       folded_plans += shifts.shifts() > 1;
       try {
@@ -156,6 +191,7 @@ TEST(Symmetry, FoldedRunsAreTheWholeOnes) {
       }
     }
   }
+  EXPECT_LE(unsteady_plans, folded_plans / 50);
 }
 
 // Shifts of all nodes by one, or of the last digit alone.
