@@ -29,7 +29,7 @@ int64_t chunks_written(const Operation& it) { return static_cast<int64_t>(it.des
 bool keeps_core_busy(const Plan& plan, int rank, int queue) {
   const auto combines = [](const Operation& it) { return it.sources.size() > 1; };
   const auto& operations = plan.ranks[rank].queues[queue].operations;
-  return is_beside_gpu(plan, rank, queue) && std::any_of(operations.begin(), operations.end(), combines);
+  return std::any_of(operations.begin(), operations.end(), combines) && is_beside_gpu(plan, rank, queue);
 }
 
 void find_transfers(const Plan& plan, const Pairing& pairing, const OperationId& id, std::vector<Transfer>& found) {

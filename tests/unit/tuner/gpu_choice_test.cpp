@@ -8,6 +8,7 @@
 
 #include "plan/verifier.hpp"
 #include "support/outcome.hpp"
+#include "support/seed.hpp"
 
 namespace plait {
 namespace {
@@ -67,10 +68,13 @@ TEST(LaunchShape, ReadsWhatItWrites) {
   }
 }
 
+// Times from one size to the next.
+constexpr size_t kStep = test::kSanitized ? 81 : 3;
+
 TEST(GpuChoice, EveryChoiceVerifiesAndCanBeLaunched) {
   for (int c = 0; c < kCollectiveCount; ++c) {
     for (const int ranks : {1, 2, 3, 4, 8, 16}) {
-      for (size_t bytes = 0; bytes <= size_t{1} << 30; bytes = bytes * 3 + 1) {
+      for (size_t bytes = 0; bytes <= size_t{1} << 30; bytes = bytes * kStep + 1) {
         for (const int sharing : {1, ranks}) {
           GpuQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
           query.root = has_root(query.collective) ? ranks - 1 : 0;
@@ -107,7 +111,7 @@ TEST(GpuChoice, KeepsNoMoreSmsBusyThanItMay) {
   for (const int most : {8, 20, 100}) {
     for (int c = 0; c < kCollectiveCount; ++c) {
       for (const int ranks : {2, 4, 8}) {
-        for (size_t bytes = 1; bytes <= size_t{1} << 30; bytes = bytes * 3 + 1) {
+        for (size_t bytes = 1; bytes <= size_t{1} << 30; bytes = bytes * kStep + 1) {
           GpuQuery query = query_of(static_cast<Collective>(c), bytes, ranks);
           query.host_path = true;
           query.most_sms = most;
