@@ -38,12 +38,15 @@ double simulated(const PlanChoice& choice, const RankMachine& on, double bytes) 
   return simulate(program, machine, bytes).seconds;
 }
 
+// A unit test has no time for more.
+constexpr int kMostRanks = test::kSanitized ? 4 : 16;
+
 class OneChoice : public testing::TestWithParam<std::string> {};
 
 TEST_P(OneChoice, OfPlanAndCommunicator) {
   const Topology topology = machine(GetParam());
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
-  if (gpus > 16) GTEST_SKIP() << "too many ranks for a unit test";
+  if (gpus > kMostRanks) GTEST_SKIP() << "too many ranks for a unit test";
   Settings settings;
   settings.topology = GetParam();
   std::vector<Communicator> ranks = Communicator::in_process(gpus, settings);
@@ -68,7 +71,7 @@ TEST_P(OneChoice, OfPlanAndCommunicator) {
 TEST_P(OneChoice, IsAsFastAsTheBestBoundForLongMessages) {
   const Topology topology = machine(GetParam());
   const auto gpus = static_cast<int>(devices_of(topology, DeviceKind::kGpu).size());
-  if (gpus > 16) GTEST_SKIP() << "too many ranks for a unit test";
+  if (gpus > kMostRanks) GTEST_SKIP() << "too many ranks for a unit test";
   const RankMachine on = place_on(topology, gpus, {});
   Tuner tuner(on, {}, {}, true);
   for (int c = 0; c < kCollectiveCount; ++c) {
