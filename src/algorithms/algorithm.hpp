@@ -97,6 +97,7 @@ struct Uses {
   bool order = false;
   bool radix = false;
   bool shares = false;
+  bool relays = false;  // shares of PathKind::kRelay as well
 };
 
 struct Algorithm {

@@ -15,10 +15,19 @@ Algorithm double_binary_tree();
 
 namespace {
 
-// Its trees are those of steps/two_trees.hpp.
+// Half of the ranks of a binary tree are leaves, which do little. So there are two trees, and a rank that is inside one
+// is a leaf of the other (steps/two_trees.hpp says how they are made). Seven ranks:
 //
-// all_reduce goes up and then down, over all ranks. In broadcast and reduce the root has more to do than others: it
-// stands above both trees, which are of all others. Ranks of a node are neighbours in the order.
+//     one half of the message          the other half
+//
+//              r3                             r4             all_reduce: up the tree, every rank adds its input to
+//           /      \                       /      \          the sums of its children; the sum of all goes down.
+//         r1        r5                   r2        r6
+//        /  \      /  \                 /  \      /  \        reduce goes up only, broadcast down only. The root has
+//       r0  r2    r4  r6               r1  r3    r5  r0      more to do than others: it stands above both trees,
+//                                                            which are of all others.
+//
+// Ranks of a node are neighbours in the order.
 //
 // Steps: all_reduce 2 floor(log2 p); broadcast, reduce floor(log2(p-1)) + 1.
 // Bytes: every rank receives M/2 from each neighbour in a tree, in each direction that is used. That is at most M, up

@@ -1,4 +1,4 @@
-// Flat: every rank owns one chunk and exchanges it with all others directly (TEM-17, BLK-03).
+// Flat: every rank owns one chunk and exchanges it with all others directly (TEM-17, BLK-03, NVG-88).
 #include <algorithm>
 #include <utility>
 
@@ -401,7 +401,7 @@ std::vector<AlgorithmArguments> flat_candidates(const AlgorithmArguments& given)
 Algorithm flat() {
   return {.name = "flat",
           .summary = "each rank owns one chunk and exchanges it with all others directly; one or two steps",
-          .source = "TEM-17, TEM-18, BLK-03, NVG-47",
+          .source = "TEM-17, TEM-18, BLK-03, NVG-47, NVG-88",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                           Collective::kReduceScatter, Collective::kAllGather, Collective::kGather, Collective::kScatter,
                           Collective::kAllToAll, Collective::kBarrier},

@@ -129,8 +129,8 @@ Algorithm hierarchical() {
   return {.name = "hierarchical",
           .summary = "levels of any algorithms: hierarchical(node: flat, all: ring)",
           .source =
-              "UEN-14, NVG-18, NVG-29, NVG-32, NVG-96, NVG-97, UEN-60, UEN-61, AWA-01, AWA-11..16, TEM-16, TEM-19, "
-              "TEM-21, TEM-22",
+              "UEN-14, UEN-59..61, NVG-14, NVG-18, NVG-29, NVG-32, NVG-61, NVG-96, NVG-97, AWA-01, AWA-11..16, AWA-20, "
+              "TEM-16, TEM-19, TEM-21, TEM-22, TEM-59",
           .collectives = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
                           Collective::kReduceScatter, Collective::kAllGather},
           .uses = {.levels = true, .parts = true, .zero_copy = true, .shares = true},

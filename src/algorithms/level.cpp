@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "algorithms/steps/levels.hpp"
 #include "algorithms/text_items.hpp"
@@ -90,7 +91,11 @@ class LevelReader {
     }
   }
 
-  int number_in(std::string_view item, size_t from) const {
+  // Reads the number of "parts=4", of which a level has one.
+  int number_in(std::string_view item, size_t from) {
+    const std::string_view what = item.substr(0, from);
+    if (std::find(numbered_.begin(), numbered_.end(), what) != numbered_.end()) refuse("has '", what, "' twice");
+    numbered_.push_back(what);
     const auto number = positive_number(item.substr(from));
     if (!number) refuse("has '", item, "', which is not a positive number");
     return *number;
@@ -98,6 +103,7 @@ class LevelReader {
 
   const std::string_view text_;
   const LevelAlgorithm* algorithm_ = nullptr;
+  std::vector<std::string_view> numbered_;  // "parts=", …: those that were read
   Level level_;
 };
 

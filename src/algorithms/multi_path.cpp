@@ -318,7 +318,7 @@ Algorithm multi_path() {
           .source = "TEM-03..10, TEM-54",
           .collectives = {Collective::kBroadcast, Collective::kReduce, Collective::kScatter, Collective::kGather,
                           Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce},
-          .uses = {.parts = true, .shares = true},
+          .uses = {.parts = true, .shares = true, .relays = true},
           .make = make_multi_path,
           .candidates = multi_path_candidates};
 }

@@ -21,7 +21,7 @@ namespace {
 // With p = 2^k + m, the m ranks that remain give their chunk to a neighbour first, and get the message from it
 // (steps/halving.hpp).
 //
-// Steps: 2k; 1 or 2 more if m > 0. Zero-copy takes one more, in which ranks say that they were called. On N nodes of n
+// Steps: 2k; up to 2 more if m > 0. Zero-copy takes one more, in which ranks say that they were called. On N nodes of n
 //   ranks, the scatter takes floor(log2 N) + floor(log2 n) instead of k.
 // Bytes sent per rank: (p-1)/p M in the all-gather, and in the scatter the chunks of a rank's subtree but its own, at
 //   the root (p-1)/p M. The neighbour of a rank that remains sends it the message as well.

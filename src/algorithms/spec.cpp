@@ -78,7 +78,7 @@ class SpecReader {
     add(uses.factors, "factors such as 4x2");
     add(uses.order, "far_first or near_first");
     add(uses.radix, "radix=4");
-    add(uses.shares, "shares of paths such as direct: 80, host: 20 or relay: 20");
+    add(uses.shares, join("shares of paths such as direct: 80, host: 20", uses.relays ? " or relay: 20" : ""));
     add(uses.parts, "parts=2");
     add(uses.count, "count=2");
     add(uses.zero_copy, "zero_copy");
@@ -164,6 +164,7 @@ class SpecReader {
 
   void set_radix(int radix) {
     if (!algorithm_->uses.radix) refuse("has a radix, but no tree that it could be for");
+    if (spec_.radix > 0) refuse("has two radices");
     spec_.radix = radix;
   }
 
@@ -174,6 +175,7 @@ class SpecReader {
 
   void set_engine(std::string_view text) {
     if (!algorithm_->uses.engine) refuse("names an engine, but cannot choose one");
+    if (spec_.engine) refuse("has two engines");
     for (const Engine engine : kEngines) {
       if (text == plait::name(engine)) spec_.engine = engine;
     }
@@ -182,11 +184,13 @@ class SpecReader {
 
   void set_parts(int parts) {
     if (!algorithm_->uses.parts) refuse("has parts, but never cuts the message into any");
+    if (spec_.parts > 0) refuse("has two numbers of parts");
     spec_.parts = old_ != nullptr && old_->most_parts > 0 ? std::min(parts, old_->most_parts) : parts;
   }
 
   void set_count(int count) {
     if (!algorithm_->uses.count) refuse("has a count, but is made of neither rings nor trees that are counted");
+    if (spec_.count > 0) refuse("has two counts");
     spec_.count = count;
   }
 

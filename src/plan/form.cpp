@@ -74,6 +74,11 @@ class OperationCheck {
     if (operation_.sources.empty() || operation_.destinations.empty()) {
       refuse("a reduce needs at least one source and one destination");
     }
+    if (operation_.peer_rank != -1 || operation_.peer_queue != -1 || operation_.number != -1) {
+      refuse(
+          "names a rank, a queue or a number, which a reduce has not; its places say whose memory it reads and stores "
+          "to");
+    }
     if (engine_ == Engine::kNet) refuse("a net queue only sends, receives, signals and waits");
     if (engine_ == Engine::kCopy && (operation_.sources.size() != 1 || operation_.destinations.size() != 1)) {
       refuse("a copy engine copies from one place to one place");
@@ -91,14 +96,16 @@ class OperationCheck {
     peer();
   }
 
+  bool names_data() const {
+    return !operation_.sources.empty() || !operation_.destinations.empty() || operation_.chunk != 0 ||
+           operation_.chunks != 0;
+  }
+
   // A barrier moves no data, so messages between its ranks are empty.
   bool carries_nothing() const { return plan_.collective == Collective::kBarrier; }
   void empty_message() const {
     check_can_carry();
-    if (!operation_.sources.empty() || !operation_.destinations.empty() || operation_.chunks != 0 ||
-        operation_.chunk != 0) {
-      refuse("a barrier's messages carry nothing, but this one names places or chunks");
-    }
+    if (names_data()) refuse("a barrier's messages carry nothing, but this one names places or chunks");
     peer();
   }
 
@@ -107,7 +114,7 @@ class OperationCheck {
   }
 
   void signal() const {
-    if (!operation_.sources.empty() || !operation_.destinations.empty()) refuse("moves no data, but names places");
+    if (names_data()) refuse("moves no data, but names places or chunks");
     peer();
     if (plan_.node_of[operation_.peer_rank] != plan_.node_of[at_.rank]) {
       refuse("rank ", operation_.peer_rank, " is on another node; a message signals there");

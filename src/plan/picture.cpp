@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <sstream>
 #include <vector>
 
@@ -14,8 +15,16 @@ namespace plait {
 namespace {
 
 // All sizes are in pixels.
-constexpr double kMargin = 28, kTitleHeight = 64, kHeaderHeight = 44, kBoxHeight = 38, kGap = 40, kEmptyRow = 8;
-constexpr double kRankGap = 14, kLegendLine = 24;
+constexpr double kMargin = 28, kTitleHeight = 64, kHeaderHeight = 44, kEmptyRow = 8, kLegendLine = 24;
+
+// Boxes have words in them where few queues are side by side. Of many, only their colours can be told apart.
+constexpr int kMostLabelledQueues = 64;
+struct Scale {
+  bool labels = true;
+  double box_height = 38, gap = 40, rank_gap = 14;
+  double between_boxes = 26;  // of neighbouring queues
+};
+constexpr Scale kLabelled, kDense = {false, 10, 24, 4, 3};
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -72,6 +81,7 @@ class Picture {
       : plan_(verified.plan()), report_(verified.report()), layout_(lay_out(plan_)) {
     shown_ranks_ = std::min(plan_.rank_count(), kMaxPictureRanks);
     shown_gaps_ = std::min(layout_.gaps, kMaxPictureRows);
+    scale_ = shown_queues() <= kMostLabelledQueues && shown_ranks_ <= kMaxLabelledRanks ? kLabelled : kDense;
     place_columns();
     place_rows();
   }
@@ -97,19 +107,28 @@ class Picture {
  private:
   // --- geometry ---
 
-  void place_columns() {
+  int columns(int rank) const { return std::max(1, static_cast<int>(plan_.ranks[rank].queues.size())); }
+
+  int shown_queues() const {
     int queues = 0;
-    for (int rank = 0; rank < shown_ranks_; ++rank) {
-      queues += std::max<int>(1, static_cast<int>(plan_.ranks[rank].queues.size()));
+    for (int rank = 0; rank < shown_ranks_; ++rank) queues += columns(rank);
+    return queues;
+  }
+
+  void place_columns() {
+    const int queues = shown_queues();
+    if (scale_.labels) {
+      queue_width_ = queues <= 6 ? 170 : queues <= 10 ? 138 : queues <= 18 ? 112 : 92;
+    } else {
+      queue_width_ = std::clamp(2400.0 / queues, 6.0, 32.0);
     }
-    queue_width_ = queues <= 6 ? 170 : queues <= 10 ? 138 : queues <= 18 ? 112 : 92;
     double x = kMargin;
     for (int rank = 0; rank < shown_ranks_; ++rank) {
       rank_left_.push_back(x);
-      x += queue_width_ * static_cast<double>(std::max<size_t>(1, plan_.ranks[rank].queues.size())) + kRankGap;
+      x += queue_width_ * columns(rank) + scale_.rank_gap;
     }
     rank_left_.push_back(x);
-    width_ = std::max(x - kRankGap + kMargin, 760.0);
+    width_ = std::max(x - scale_.rank_gap + kMargin, 760.0);
   }
 
   void place_rows() {
@@ -125,31 +144,45 @@ class Picture {
     }
     double y = kTitleHeight + kHeaderHeight;
     for (int row = 0; row < shown_gaps_; ++row) {
-      row_top_.push_back(y + kGap);
-      y += kGap + (used[row] ? kBoxHeight : kEmptyRow);
+      row_top_.push_back(y + scale_.gap);
+      y += scale_.gap + (used[row] ? scale_.box_height : kEmptyRow);
     }
-    row_top_.push_back(y + kGap);
+    row_top_.push_back(y + scale_.gap);
   }
 
   static bool is_box(const Operation& o) { return o.kind != OpKind::kSignal && o.kind != OpKind::kWait; }
   double row_top(int row) const { return row_top_[std::min<size_t>(row, row_top_.size() - 1)]; }
-  double gap_top(int gap) const { return row_top(gap) - kGap; }
+  double gap_top(int gap) const { return row_top(gap) - scale_.gap; }
   bool shown(int rank, int row) const { return rank < shown_ranks_ && row < shown_gaps_; }
   double queue_center(int rank, int queue) const { return rank_left_[rank] + queue_width_ * (queue + 0.5); }
 
-  // Returns where data arrives at another rank below `row`: at the queue of that rank that reads it first, or else at
-  // queue 0.
-  double landing(const Place& place, int row) const {
-    int queue = 0, first = layout_.gaps;
+  // The memory of a place, as slots or chunks: a range that may overlap with another operation's.
+  static ChunkRange memory(const Place& place, const Operation& o) {
+    return {has_slots(place.buffer) ? place.slot : o.chunk, o.chunks};
+  }
+  static bool overlap(const Place& a, const Operation& of_a, const Place& b, const Operation& of_b) {
+    if (a.rank != b.rank || a.buffer != b.buffer) return false;
+    const ChunkRange one = memory(a, of_a), two = memory(b, of_b);
+    return one.first < two.end() && two.first < one.end();
+  }
+
+  // Where a rank's arrow begins or ends at the memory of another: at the queue of that rank that reads the place next,
+  // below `row`, or that wrote it last, above. Else at queue 0.
+  enum class Touch { kReadsNext, kWroteLast };
+  double beside(const Place& place, const Operation& o, int row, Touch touch) const {
+    int queue = 0, nearest = layout_.gaps + 1;
     const auto& queues = plan_.ranks[place.rank].queues;
     for (size_t l = 0; l < queues.size(); ++l) {
       const auto& operations = queues[l].operations;
       for (size_t i = 0; i < operations.size(); ++i) {
-        const int read_at = layout_.position[place.rank][l][i];
-        if (read_at <= row || read_at >= first) continue;
-        const auto& sources = operations[i].sources;
-        if (std::find(sources.begin(), sources.end(), place) == sources.end()) continue;
-        first = read_at;
+        const int at = layout_.position[place.rank][l][i];
+        const int distance = touch == Touch::kReadsNext ? at - row : row - at;
+        if (distance <= 0 || distance >= nearest) continue;
+        const auto& places = touch == Touch::kReadsNext ? operations[i].sources : operations[i].destinations;
+        const bool touches = std::any_of(places.begin(), places.end(),
+                                         [&](const Place& it) { return overlap(it, operations[i], place, o); });
+        if (!touches) continue;
+        nearest = distance;
         queue = static_cast<int>(l);
       }
     }
@@ -165,9 +198,9 @@ class Picture {
            << "\" orient=\"auto\"><path d=\"M0 0.8L10 5L0 9.2z\" fill=\"" << fill << "\"/></marker>\n";
     };
     out_ << "<defs>\n";
-    marker("data", "#334155", 9);
-    marker("signal", "#94a3b8", 6);
-    marker("net", "#b45309", 9);
+    marker("data", "#334155", scale_.labels ? 9 : 5);
+    marker("signal", "#94a3b8", scale_.labels ? 6 : 4);
+    marker("net", "#b45309", scale_.labels ? 9 : 5);
     out_ << "</defs>\n";
   }
 
@@ -194,24 +227,46 @@ class Picture {
   void draw_columns() {
     const double top = kTitleHeight, bottom = row_top(shown_gaps_);
     for (int rank = 0; rank < shown_ranks_; ++rank) {
-      const double left = rank_left_[rank], wide = rank_left_[rank + 1] - kRankGap - left;
+      const double left = rank_left_[rank], wide = rank_left_[rank + 1] - scale_.rank_gap - left;
       out_ << "<rect x=\"" << px(left) << "\" y=\"" << px(top) << "\" width=\"" << px(wide) << "\" height=\""
            << px(bottom - top) << "\" rx=\"8\" fill=\"" << (plan_.node_of[rank] % 2 == 0 ? "#f1f5f9" : "#f5f3ec")
            << "\"/>\n";
-      const bool nodes = plan_.node_of.front() != plan_.node_of.back();
-      text(left + wide / 2, top + 19,
-           nodes ? join("rank ", rank, " · node ", plan_.node_of[rank]) : join("rank ", rank),
+      text(left + wide / 2, top + 19, heading(rank, wide),
            "font-size=\"13\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
       const auto& queues = plan_.ranks[rank].queues;
       for (size_t queue = 0; queue < queues.size(); ++queue) {
         const double x = queue_center(rank, static_cast<int>(queue));
-        text(x, top + 35,
-             queues.size() == 1 ? name(queues[queue].engine) : join("queue ", queue, " · ", name(queues[queue].engine)),
-             "font-size=\"10.5\" fill=\"#64748b\" text-anchor=\"middle\"");
+        const char* engine = name(queues[queue].engine);
+        if (scale_.labels) {
+          text(x, top + 35, queues.size() == 1 ? engine : join("queue ", queue, " · ", engine),
+               "font-size=\"10.5\" fill=\"#64748b\" text-anchor=\"middle\"");
+        }
         out_ << "<path d=\"M" << px(x) << " " << px(top + kHeaderHeight) << "V" << px(bottom - 8)
              << "\" stroke=\"#cbd5e1\" stroke-width=\"1\"/>\n";
       }
     }
+  }
+
+  // The first of these that fits, in letters of the headings and of the boxes, which are bold; else the last.
+  static std::string first_that_fits(std::initializer_list<std::string> forms, double letter, double wide) {
+    for (const std::string& form : forms) {
+      if (static_cast<double>(form.size()) * letter <= wide) return form;
+    }
+    return *(forms.end() - 1);
+  }
+
+  std::string heading(int rank, double wide) const {
+    const int node = plan_.node_of[rank];
+    const bool nodes = plan_.node_of.front() != plan_.node_of.back();
+    constexpr double kLetter = 8.2;
+    if (!nodes) return first_that_fits({join("rank ", rank), std::to_string(rank)}, kLetter, wide);
+    return first_that_fits({join("rank ", rank, " · node ", node), join("r", rank, " · n", node), std::to_string(rank)},
+                           kLetter, wide);
+  }
+
+  static std::string chunk_label(const Operation& o, double wide) {
+    if (o.chunks == 0) return "no data";
+    return first_that_fits({join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)), chunk_text(o)}, 7.4, wide);
   }
 
   void line(double x0, double y0, double x1, double y1, const char* style) {
@@ -246,13 +301,24 @@ class Picture {
     }
   }
 
+  // Data arrives a little left of the middle of a queue, signals a little right.
+  double arrow_shift() const { return scale_.labels ? 6 : 1; }
+  const char* data_style() const {
+    return scale_.labels ? "stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\""
+                         : "stroke=\"#334155\" stroke-width=\"0.7\" marker-end=\"url(#data)\"";
+  }
+  const char* message_style() const {
+    return scale_.labels ? "stroke=\"#b45309\" stroke-width=\"2\" marker-end=\"url(#net)\""
+                         : "stroke=\"#b45309\" stroke-width=\"0.9\" marker-end=\"url(#net)\"";
+  }
+
   void draw_signals() {
     out_ << "<g>\n";
     for_each_shown([&](const OperationId& id, const Operation& o) {
       if (o.kind != OpKind::kSignal) return;
       const OperationId& to = layout_.pairing.signals[o.peer_rank][o.number].to;
       if (!shown(to.rank, layout_.at(to))) return;
-      hop(id, layout_.at(id), to, layout_.at(to), 10,
+      hop(id, layout_.at(id), to, layout_.at(to), arrow_shift() * 1.7,
           "stroke=\"#94a3b8\" stroke-width=\"1\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"");
     });
     out_ << "</g>\n";
@@ -260,33 +326,35 @@ class Picture {
 
   // Draws bytes that cross to another rank: above a box those that it loads, below it those that it stores.
   void draw_data() {
-    const char* style = "stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\"";
+    const char* style = data_style();
     for_each_shown([&](const OperationId& id, const Operation& o) {
       if (!is_box(o)) return;
       const int row = layout_.at(id);
-      const double x = queue_center(id.rank, id.queue) - 6, top = row_top(row), bottom = top + kBoxHeight;
+      const double shift = arrow_shift(), x = queue_center(id.rank, id.queue) - shift;
+      const double top = row_top(row), bottom = top + scale_.box_height;
       if (o.kind == OpKind::kSend) {
         const OperationId& to = layout_.pairing.messages[o.peer_rank][o.number].to;
         if (shown(to.rank, layout_.at(to))) {
-          hop(id, row + 1, to, layout_.at(to), -6, "stroke=\"#b45309\" stroke-width=\"2\" marker-end=\"url(#net)\"");
+          hop(id, row + 1, to, layout_.at(to), -shift, message_style());
         }
         return;
       }
       for (const Place& place : o.sources) {
         if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
-        const double from = queue_center(place.rank, 0) - 6;
-        dot(from, top - kGap + 8);
-        line(from, top - kGap + 8, x, top - 1, style);
+        const double from = beside(place, o, row, Touch::kWroteLast) - shift, high = top - scale_.gap + 8;
+        dot(from, high);
+        line(from, high, x, top - 1, style);
       }
       for (const Place& place : o.destinations) {
         if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
-        line(x, bottom, landing(place, row) - 6, bottom + kGap - 6, style);
+        line(x, bottom, beside(place, o, row, Touch::kReadsNext) - shift, bottom + scale_.gap - 6, style);
       }
     });
   }
 
   void dot(double x, double y) {
-    out_ << "<circle cx=\"" << px(x) << "\" cy=\"" << px(y) << "\" r=\"2.6\" fill=\"#334155\"/>\n";
+    out_ << "<circle cx=\"" << px(x) << "\" cy=\"" << px(y) << "\" r=\"" << (scale_.labels ? "2.6" : "1.3")
+         << "\" fill=\"#334155\"/>\n";
   }
 
   Completeness stage_of(const OperationId& id) const {
@@ -305,16 +373,21 @@ class Picture {
   void draw_boxes() {
     for_each_shown([&](const OperationId& id, const Operation& o) {
       if (!is_box(o)) return;
-      const double wide = queue_width_ - 26, x = queue_center(id.rank, id.queue), y = row_top(layout_.at(id));
+      const double wide = queue_width_ - scale_.between_boxes;
+      const double x = queue_center(id.rank, id.queue), y = row_top(layout_.at(id));
       out_ << "<g><title>" << escaped(join(to_text(id), ": ", to_text(o))) << "</title>\n";
-      box(x - wide / 2, y, wide, kBoxHeight, o.chunk, stage_of(id));
-      text(x, y + 15.5, o.chunks == 0 ? "no data" : join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)),
-           "font-size=\"11.5\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
-      text(x, y + 30, fitting(o, id.rank, wide - 8),
-           "font-size=\"10\" fill=\"#1e293b\" text-anchor=\"middle\" font-family=\"ui-monospace,Menlo,DejaVu Sans "
-           "Mono,monospace\"");
+      box(x - wide / 2, y, wide, scale_.box_height, o.chunk, stage_of(id));
+      if (scale_.labels) label(o, id.rank, x, y, wide);
       out_ << "</g>\n";
     });
+  }
+
+  void label(const Operation& o, int rank, double x, double y, double wide) {
+    text(x, y + 15.5, chunk_label(o, wide - 4),
+         "font-size=\"11.5\" font-weight=\"600\" fill=\"#0f172a\" text-anchor=\"middle\"");
+    text(x, y + 30, fitting(o, rank, wide - 8),
+         "font-size=\"10\" fill=\"#1e293b\" text-anchor=\"middle\" font-family=\"ui-monospace,Menlo,DejaVu Sans "
+         "Mono,monospace\"");
   }
 
   // Writes as much of the movement as fits. A letter of the small font is 6 pixels wide.
@@ -349,20 +422,34 @@ class Picture {
       item(what, wide);
     };
     if (plan_.chunk_count() > 0) {
-      arrow("stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\"", "data, by load or store", 142);
+      arrow(data_style(), "data, stored", 82);
+      if (loads_from_others()) {
+        dot(x, top);
+        arrow(data_style(), "data, loaded from where the dot is", 206);
+      }
     }
     const bool messages =
         std::any_of(plan_.ranks.begin(), plan_.ranks.end(), [](const RankPlan& r) { return r.messages > 0; });
-    if (messages) arrow("stroke=\"#b45309\" stroke-width=\"2\" marker-end=\"url(#net)\"", "data, by message", 110);
+    if (messages) arrow(message_style(), "data, by message", 110);
     arrow("stroke=\"#94a3b8\" stroke-width=\"1\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"", "signal", 60);
     draw_places(top + kLegendLine, style);
+  }
+
+  bool loads_from_others() const {
+    bool loads = false;
+    for_each_shown([&](const OperationId& id, const Operation& o) {
+      if (o.kind != OpKind::kReduce) return;
+      for (const Place& place : o.sources) loads |= place.rank != id.rank;
+    });
+    return loads;
   }
 
   void draw_places(double y, const char* style) {
     if (plan_.chunk_count() == 0) return;
     text(kMargin, y + 4,
-         "in, out: the rank's input and output; s3, h3: slot 3 of its scratch and of its host buffer; r2.s3: slot 3 of "
-         "rank 2",
+         scale_.labels ? "in, out: the rank's input and output; s3, h3: slot 3 of its scratch and of its host buffer; "
+                         "r2.s3: slot 3 of rank 2"
+                       : "each number is a rank; point at a box to read its operation",
          style);
     double x = kMargin;
     const int shown = std::min(plan_.chunk_count(), 16);
@@ -381,6 +468,7 @@ class Picture {
   const PlanReport& report_;
   const PlanLayout layout_;
   int shown_ranks_ = 0, shown_gaps_ = 0;
+  Scale scale_;
   double queue_width_ = 0, width_ = 0;
   std::vector<double> rank_left_, row_top_;
   std::ostringstream out_;

@@ -8,10 +8,13 @@
 
 namespace plait {
 
-// A picture shows at most this many ranks and rows, and says what it leaves out.
-inline constexpr int kMaxPictureRanks = 16;
-inline constexpr int kMaxPictureRows = 80;
+// A picture shows at most this many ranks and rows, and says what it leaves out. A ring of that many ranks fits.
+inline constexpr int kMaxPictureRanks = 64;
+inline constexpr int kMaxPictureRows = 128;
+// Of more ranks, or of many queues, boxes are small and without words.
+inline constexpr int kMaxLabelledRanks = 16;
 inline constexpr int kMaxTextPictureRanks = 8;
+inline constexpr int kMaxTextPictureRows = 80;
 
 // An SVG picture that needs nothing else. Each queue is a column. Each reduce, send or receive is a box in the colour
 // of its chunk. Thick arrows are data that crosses to another rank, thin ones are signals. Every box tells its

@@ -17,7 +17,7 @@ class TextPicture {
  public:
   explicit TextPicture(const Plan& plan) : plan_(plan), layout_(lay_out(plan)) {
     shown_ranks_ = std::min(plan.rank_count(), kMaxTextPictureRanks);
-    shown_rows_ = std::min(signals_only() ? layout_.gaps : layout_.rows, kMaxPictureRows);
+    shown_rows_ = std::min(signals_only() ? layout_.gaps : layout_.rows, kMaxTextPictureRows);
     cells_.assign(shown_rows_, std::vector<Lines>(shown_ranks_));
     for (int rank = 0; rank < shown_ranks_; ++rank) {
       for (size_t queue = 0; queue < plan.ranks[rank].queues.size(); ++queue) fill(rank, static_cast<int>(queue));

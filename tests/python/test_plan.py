@@ -161,6 +161,7 @@ def test_plan_svg(run):
     status, out, err = run("plan", "broadcast", *options)
     assert status == 0 and "verified chain(load, parts=2)" in err
     assert xml.etree.ElementTree.fromstring(out).tag.endswith("svg")
+    assert run("plan", "broadcast", *options[:-2], "--draw")[1] == out
 
 
 def test_plan_peer_reach_and_root(run):
@@ -274,6 +275,12 @@ def test_one_reason_is_given_once(run):
     status, out, err = run("plan", "broadcast", "--root", 9, "--machine", "summit")
     assert (status, out) == (2, "")
     assert err == "plait: error: root 9 does not exist; ranks are 0..5\n"
+
+
+def test_a_note_is_given_once(run):
+    status, out, err = run("plan", "all_reduce", "--algorithm", "rinks", "-n", 4)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == len(set(err.splitlines())) and "'rinks' is not known" in err
 
 
 def test_one_rank_is_no_ranks(run, tmp_path):

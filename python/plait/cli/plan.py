@@ -37,7 +37,7 @@ _EPILOG = """\
 examples:
   plait plan all_reduce --machine dgx1-v100 --explain
   plait plan all_reduce --machine kesch:nodes=200
-  plait plan all_reduce --algorithm 'hierarchical_ring(4x2)' --machine dgx2 --gpus 0-7 --format svg -o plan.svg
+  plait plan all_reduce --algorithm 'hierarchical_ring(4x2)' --machine dgx2 --gpus 0-7 --draw -o plan.svg
   plait plan broadcast --algorithm 'chain(parts=8)' --ranks 4
   plait plan --list"""
 
@@ -55,6 +55,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--list", action="store_true", help="list the algorithms")
     add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
     add("--format", choices=FORMATS, help="print the plan")
+    add("--draw", action="store_const", const="svg", dest="format", help="draw the plan: the same as --format svg")
     add("-o", "--output", type=usage.file, metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
     add(
@@ -139,7 +140,10 @@ def _prove(options: argparse.Namespace, progress: Progress | None, refused: Exce
     """Proves it by the ranks that stand for all; where none do, or it is refused anyway, raises `refused`."""
     try:
         return plans.prove_by_symmetry(
-            read_machine(options), options.collective, options.algorithm, **_arguments(options, progress)
+            read_machine(options, say_notes=False),
+            options.collective,
+            options.algorithm,
+            **_arguments(options, progress),
         )
     except (InvalidArgument, InvalidPlan):
         raise refused from None

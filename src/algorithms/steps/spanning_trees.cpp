@@ -21,7 +21,8 @@ class Forests {
  public:
   Forests(int ranks, int count) : ranks_(ranks), neighbours_(static_cast<size_t>(count * ranks)) {}
 
-  void add(int a, int b) {
+  // Returns false if the edge is of no use.
+  bool add(int a, int b) {
     edges_.push_back({a, b, -1});
     const int edge = static_cast<int>(edges_.size()) - 1;
     std::vector<int> reason(edges_.size(), kUnseen);
@@ -31,9 +32,12 @@ class Forests {
       const int at = open.front();
       for (int forest = 0; forest < forests(); ++forest) {
         if (edges_[static_cast<size_t>(at)].forest == forest) continue;
-        const std::vector<int> circle =
+        const std::vector<int>& circle =
             path(forest, edges_[static_cast<size_t>(at)].a, edges_[static_cast<size_t>(at)].b);
-        if (circle.empty()) return exchange(at, forest, reason);
+        if (circle.empty()) {
+          exchange(at, forest, reason);
+          return true;
+        }
         for (const int other : circle) {
           if (reason[static_cast<size_t>(other)] != kUnseen) continue;
           reason[static_cast<size_t>(other)] = at;
@@ -42,6 +46,7 @@ class Forests {
       }
     }
     edges_.pop_back();
+    return false;
   }
 
   int edges() const { return static_cast<int>(edges_.size()); }
@@ -63,25 +68,26 @@ class Forests {
   int forests() const { return static_cast<int>(neighbours_.size()) / ranks_; }
   std::vector<int>& edges_at(int forest, int rank) { return neighbours_[static_cast<size_t>(forest * ranks_ + rank)]; }
 
-  // The edges between two ranks in a forest; none where it does not join them.
-  std::vector<int> path(int forest, int from, int to) {
-    std::vector<int> edge_to(static_cast<size_t>(ranks_), kUnseen);
-    edge_to[static_cast<size_t>(from)] = kStart;
-    std::vector<int> open = {from};
-    while (!open.empty() && edge_to[static_cast<size_t>(to)] == kUnseen) {
-      const int at = open.back();
-      open.pop_back();
+  // The edges between two ranks in a forest; none where it does not join them. They are there until the next call,
+  // which uses the same memory: a search has thousands of calls.
+  const std::vector<int>& path(int forest, int from, int to) {
+    edge_to_.assign(static_cast<size_t>(ranks_), kUnseen);
+    edge_to_[static_cast<size_t>(from)] = kStart;
+    open_.assign(1, from);
+    while (!open_.empty() && edge_to_[static_cast<size_t>(to)] == kUnseen) {
+      const int at = open_.back();
+      open_.pop_back();
       for (const int edge : edges_at(forest, at)) {
         const int other = other_end(edge, at);
-        if (edge_to[static_cast<size_t>(other)] != kUnseen) continue;
-        edge_to[static_cast<size_t>(other)] = edge;
-        open.push_back(other);
+        if (edge_to_[static_cast<size_t>(other)] != kUnseen) continue;
+        edge_to_[static_cast<size_t>(other)] = edge;
+        open_.push_back(other);
       }
     }
-    std::vector<int> found;
-    if (edge_to[static_cast<size_t>(to)] == kUnseen) return found;
-    for (int at = to; at != from; at = other_end(found.back(), at)) found.push_back(edge_to[static_cast<size_t>(at)]);
-    return found;
+    path_.clear();
+    if (edge_to_[static_cast<size_t>(to)] == kUnseen) return path_;
+    for (int at = to; at != from; at = other_end(path_.back(), at)) path_.push_back(edge_to_[static_cast<size_t>(at)]);
+    return path_;
   }
 
   int other_end(int edge, int end) const {
@@ -107,6 +113,7 @@ class Forests {
   const int ranks_;
   std::vector<Edge> edges_;
   std::vector<std::vector<int>> neighbours_;  // [forest * ranks + rank]: edges
+  std::vector<int> edge_to_, open_, path_;    // of path()
 };
 
 using Neighbours = std::vector<std::vector<int>>;  // [rank]
@@ -141,13 +148,15 @@ std::vector<Tree> trees_both_ways(const LinkRoom& room, int count) {
   const int ranks = room.ranks(), edges = count * (ranks - 1);
   if (room.in_all() < edges) return {};
   Forests forests(ranks, count);
+  const auto is_full = [&] { return forests.edges() == edges; };
   for (int a = 0; a < ranks; ++a) {
     if (room.out_of(a) < count) return {};
     for (int b = a + 1; b < ranks; ++b) {
-      for (int i = 0; i < room.at(a, b); ++i) forests.add(a, b);
+      // What is of no use once, between the same two ranks, is of none a second time.
+      for (int left = room.at(a, b); left > 0 && !is_full() && forests.add(a, b);) --left;
     }
   }
-  if (forests.edges() < edges) return {};
+  if (!is_full()) return {};
   std::vector<Tree> trees;
   for (const auto& it : forests.all()) trees.push_back(tree_of(it, ranks));
   return trees;

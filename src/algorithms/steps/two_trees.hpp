@@ -7,15 +7,10 @@
 
 namespace plait {
 
-// In a binary tree half of the members are leaves, and a leaf only receives or only sends. So there are two trees, and
-// an inner node of one is a leaf of the other. Seven members in order, numbered from one on, and the second tree,
-// shifted by one:
-//
-//              4                          5              In order, inner nodes have even numbers, whatever the number
-//          /       \                  /       \          of members. Those of the other tree have odd ones: its
-//        2           6              3           7        numbers are shifted by one if there are an odd number of
-//      /   \       /   \          /   \       /   \      members, else they are counted from the end. (Sanders,
-//     1     3     5     7        2     4     6     1     Speck, Träff 2009.)
+// An inner node of one is a leaf of the other (Sanders, Speck, Träff 2009). Both are in order, from left to right, as
+// the picture in double_binary_tree.cpp shows. Inner nodes have odd positions, counted from 0, whatever the number of
+// members. Those of the second tree have even ones: its positions are shifted by one if there are an odd number of
+// members, else they are counted from the end.
 //
 // Makes them over `order`, of at least one member, in trees of so many. Depth: floor(log2 of the number in order).
 std::vector<Tree> two_trees(std::vector<int> order, int members);

@@ -64,6 +64,9 @@ TEST(Level, SaysWhatItExpects) {
   refused("4: binomial(radix=1)", "'radix=1', which is not from 2 to 8");
   refused("4: chain(radix=4)",
           "no k-nomial tree that it could be for; chain takes in parentheses: all_reduce, parts=2, load");
+  refused("4: ring(parts=2, parts=1)", "has 'parts=' twice");
+  refused("4: binomial(radix=2, radix=3)", "has 'radix=' twice");
+  refused("4: flat(leaders=1, leaders=1)", "has 'leaders=' twice");
   refused("4: ring()", "has an item that is empty");
   refused("4: ring(parts=2", "parenthesis");
   refused("4: ring, store", "store");

@@ -80,6 +80,12 @@ TEST(Spec, RefusesWhatTheAlgorithmDoesNotUse) {
   expect_refused("flat(store)", Collective::kBarrier, "a barrier, which moves nothing");
 }
 
+// Only multi_path relays.
+TEST(Spec, SaysWhichSharesThereAre) {
+  expect_refused("multi_path(x)", Collective::kAllReduce, "direct: 80, host: 20 or relay: 20, parts=2");
+  expect_refused("three_stage(x)", Collective::kAllReduce, "direct: 80, host: 20, parts=2");
+}
+
 TEST(Spec, RefusesWhatCannotBeRead) {
   for (const char* text : {"flat(", "flat(load", "flat(load)x"}) {
     expect_refused(text, Collective::kAllReduce, "lacks its last parenthesis");
@@ -95,6 +101,11 @@ TEST(Spec, RefusesWhatCannotBeRead) {
   expect_refused("push(load)", Collective::kAllReduce, "two directions");
   expect_refused("rabenseifner(far_first, near_first)", Collective::kAllReduce, "two orders");
   expect_refused("hierarchical_ring(4x2, 2x4)", Collective::kAllReduce, "factors twice");
+  expect_refused("ring(parts=4, parts=2)", Collective::kAllReduce, "two numbers of parts");
+  expect_refused("ring(4, parts=2)", Collective::kAllReduce, "two numbers of parts");
+  expect_refused("rings(count=2, count=2)", Collective::kAllReduce, "two counts");
+  expect_refused("binomial(radix=3, radix=4)", Collective::kReduce, "two radices");
+  expect_refused("flat(load, zero_copy, engine=sm, engine=copy)", Collective::kAllGather, "two engines");
   expect_refused("flat(engine=net)", Collective::kAllReduce, "'net', which is not an engine");
   expect_refused("pull(cpu)", Collective::kAllReduce, "'cpu', which is not an engine");
   expect_refused("flatt(store)", Collective::kAllReduce, "did you mean 'flat'?");

@@ -91,13 +91,60 @@ TEST(Picture, NamesAreEscaped) {
   EXPECT_NE(svg.find("a&lt;b &amp; &quot;c&quot; : broadcast"), std::string::npos);
 }
 
-TEST(Picture, LargePlansAreAbbreviated) {
-  const std::string svg = to_svg(verify(test::ring_all_reduce(48)));
+// Twelve queues have boxes of 86 pixels, in columns of 112.
+TEST(Picture, WordsThatDoNotFitAreShorter) {
+  PlanBuilder b({"x", Collective::kBroadcast, 12, 0, 100});
+  const Place slots = b.take_scratch(0, 100);
+  const QueueId root = b.add_queue(0, Engine::kCpu);
+  b.reduce(root, {output_of(0), slots}, {input_of(0)}, 0, 100);
+  for (int rank = 1; rank < 12; ++rank) {
+    const QueueId queue = b.add_queue(rank, Engine::kCpu);
+    b.wait(b.signal(root, queue));
+    b.copy(queue, output_of(rank), slots, 0, 10);
+    b.copy(queue, output_of(rank), slot_after(slots, 10), 10, 90);
+  }
+  const std::string svg = to_svg(verify(b.finish()));
+  EXPECT_EQ(count(svg, ">chunks 0-9</text>"), 11);
+  EXPECT_EQ(count(svg, ">10-99</text>"), 11);
+  const std::string nodes = to_svg(verify(test::two_node_all_reduce(6, 1)));
+  EXPECT_NE(nodes.find(">r11 · n1</text>"), std::string::npos);
+}
+
+// Data that is loaded comes from the queue that stored it.
+TEST(Picture, LoadsBeginBesideTheQueueThatWrote) {
+  PlanBuilder b({"x", Collective::kBroadcast, 2, 0, 1});
+  const QueueId idle = b.add_queue(0, Engine::kCpu), writes = b.add_queue(0, Engine::kCpu);
+  const QueueId reads = b.add_queue(1, Engine::kCpu);
+  const Place slot = b.take_scratch(0);
+  b.wait(b.signal(writes, idle));
+  b.reduce(writes, {output_of(0), slot}, {input_of(0)}, 0);
+  b.wait(b.signal(writes, reads));
+  b.copy(reads, output_of(1), slot, 0);
+  const std::string svg = to_svg(verify(b.finish()));
   expect_well_formed(svg);
-  EXPECT_NE(svg.find("ranks 16 to 47 are not drawn"), std::string::npos);
+  EXPECT_EQ(count(svg, "<circle cx=\"277\""), 1) << svg;  // the middle of queue 1: 28 + 1.5 * 170 - 6
+  EXPECT_EQ(count(svg, "<circle"), 1 + 1);                // and the legend's
+  EXPECT_NE(svg.find("loaded from where the dot is"), std::string::npos);
+}
+
+// Boxes of many ranks are small and without words, so that all of a ring of 64 can be seen at once.
+TEST(Picture, ManyRanksAreDrawnWhole) {
+  const Plan ring = test::ring_all_reduce(64);
+  const std::string svg = to_svg(verify(ring));
+  expect_well_formed(svg);
+  EXPECT_EQ(svg.find("not drawn"), std::string::npos);
+  EXPECT_EQ(count(svg, "<title>"), boxes(ring));
+  EXPECT_NE(svg.find(">63</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(">chunk "), std::string::npos);
+}
+
+TEST(Picture, LargePlansAreAbbreviated) {
+  const std::string svg = to_svg(verify(test::ring_all_reduce(80)));
+  expect_well_formed(svg);
+  EXPECT_NE(svg.find("ranks 64 to 79 are not drawn"), std::string::npos);
   EXPECT_NE(svg.find("more rows are not drawn"), std::string::npos);
   EXPECT_EQ(count(svg, "<title>"), kMaxPictureRanks * kMaxPictureRows);
-  EXPECT_EQ(svg.find(">rank 16<"), std::string::npos);
+  EXPECT_EQ(svg.find(">64<"), std::string::npos);
 }
 
 TEST(TextPicture, ARing) {
@@ -155,7 +202,7 @@ TEST(TextPicture, MessagesAndSeveralQueues) {
 TEST(TextPicture, LargePlansAreAbbreviated) {
   const std::string text = to_text_picture(test::ring_all_reduce(64));
   EXPECT_NE(text.find("... and 47 more steps\n... and 56 more ranks\n"), std::string::npos) << text;
-  EXPECT_LT(count(text, "\n"), kMaxPictureRows + 8);
+  EXPECT_LT(count(text, "\n"), kMaxTextPictureRows + 8);
 }
 
 TEST(TextPicture, DrawsPlansThatAreWrongButNotThoseThatStandStill) {

@@ -87,6 +87,20 @@ TEST(VerifierBounds, Engines) {
   expect_refused(plan, {"operation 1", "moves no data, but names places"});
 }
 
+// What an operation cannot have would be ignored when it runs. Whoever wrote it meant something by it.
+TEST(VerifierBounds, NothingIsIgnored) {
+  const auto refused = [](int index, void (*edit)(Operation&), const std::string& part) {
+    Plan plan = pair_broadcast();
+    edit(operation(plan, 0, 0, index));
+    expect_refused(plan, {"rank 0, queue 0 (cpu), operation " + std::to_string(index), part});
+  };
+  refused(0, [](Operation& it) { it.peer_rank = 1; }, "which a reduce has not");
+  refused(0, [](Operation& it) { it.peer_queue = 0; }, "which a reduce has not");
+  refused(0, [](Operation& it) { it.number = 0; }, "which a reduce has not");
+  refused(1, [](Operation& it) { it.chunks = 2; }, "moves no data, but names places or chunks");
+  refused(1, [](Operation& it) { it.chunk = 1; }, "moves no data, but names places or chunks");
+}
+
 TEST(VerifierBounds, UnfinishedReductionsStayOutOfOutputs) {
   PlanBuilder b({"x", Collective::kReduce, 3, 0, 1});
   const QueueId queue0 = b.add_queue(0, Engine::kCpu), queue1 = b.add_queue(1, Engine::kCpu);
