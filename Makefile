@@ -37,7 +37,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test gallery reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -200,9 +200,15 @@ tidy: build  ## run clang-tidy over src/ (slow; not part of lint)
 
 # A public name that nothing explains is an error, and so is a link that leads nowhere (-W). It is made anew each time (-E):
 # Sphinx does not see that docstrings and headers changed.
+# The pages of docs/algorithms/gallery are made from plans (tools/algorithm_pages.py), so a change of an algorithm, of a
+# machine or of costs changes them.
+gallery: build  ## write docs/algorithms/gallery: what each algorithm does, moves, and where it is chosen
+	@$(VENV)/bin/python tools/algorithm_pages.py
+
 reference: build  ## make the reference of every public name, a site in build/reference: open its index.html
 	$(PREPARE) reference
 	@$(VENV)/bin/python -m sphinx -q -E -W --keep-going -j $(JOBS) -c tools/reference docs/reference build/reference
+	@$(VENV)/bin/python tools/algorithm_pages.py --check
 	@echo 'build/reference/index.html'
 
 clean:  ## remove what was built
