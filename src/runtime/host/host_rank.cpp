@@ -89,6 +89,14 @@ class HostRank::ScratchWait final : public CallWait {
   const int peer_;
 };
 
+// A wait for a train of messages.
+class HostRank::TrainWait final : public CallWait {
+ public:
+  using CallWait::CallWait;
+  void publish(RankStatus& status) const override { status.waiting.store(kWaitingForTrain, std::memory_order_relaxed); }
+  std::string where() const override { return "messages that measure the network"; }
+};
+
 void HostRank::CallWait::examine(bool long_wait) {
   for (int peer = 0; peer < rank_.ranks_; ++peer) {
     if (peer == rank_.rank_) continue;
@@ -394,6 +402,26 @@ void HostRank::exchange(std::span<const PeerMessage> messages, const WantedCheck
         [&]() -> Wait& { return p2p_; });
   });
   log.completed.store(number, std::memory_order_release);
+}
+
+TrainTime HostRank::exchange_train(const Call& call, int to, int from, size_t bytes) {
+  check_usable();
+  ++call_number_;
+  calls_ = publish(status_.calls, call_number_, call);
+  TrainTime time;
+  if (to >= 0) {
+    with_other_nodes([&] {
+      MessageTrain train(*others_, to, from, train_tag(calls_), bytes);
+      const auto step = [&] {
+        const bool moved = train.advance();
+        return train.is_over() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+      };
+      wait_for(step, [&] { return TrainWait(*this, call); });
+      time = train.time();
+    });
+  }
+  status_.completed_call.store(call_number_, std::memory_order_release);
+  return time;
 }
 
 template <class Step>

@@ -1,0 +1,42 @@
+#include "runtime/host/message_train.hpp"
+
+#include <algorithm>
+
+#include "runtime/waiting.hpp"
+
+namespace plait {
+
+MessageTrain::MessageTrain(OtherNodes& others, int to, int from, uint64_t tag, size_t bytes)
+    : others_(others), bytes_(bytes / kMessages), sent_(bytes_), received_(bytes_ * kMessages) {
+  for (size_t i = 0; i < kMessages; ++i) {
+    others_.receive(from, tag, received_.data() + i * bytes_, bytes_, receives_[i]);
+  }
+  for (NetRequest& it : sends_) others_.send(to, tag, sent_.data(), bytes_, it);
+}
+
+bool MessageTrain::advance() {
+  const size_t before = arrived_;
+  while (arrived_ < kMessages && receives_[arrived_].state == NetRequest::State::kDone) {
+    arrivals_[arrived_++] = seconds_now();
+  }
+  return arrived_ > before;
+}
+
+bool MessageTrain::is_over() const {
+  return arrived_ == kMessages && std::ranges::none_of(sends_, [](const NetRequest& it) { return it.is_pending(); });
+}
+
+MessageTrain::~MessageTrain() {
+  if (is_over()) return;
+  others_.cut();
+  for (NetRequest& it : receives_) others_.cancel(it);
+  for (NetRequest& it : sends_) others_.cancel(it);
+}
+
+TrainTime MessageTrain::time() const {
+  constexpr size_t kHalf = kMessages / 2;
+  const double later_half = arrivals_.back() - arrivals_[kHalf - 1];
+  return {later_half / static_cast<double>(kHalf * bytes_), arrivals_.back() - arrivals_.front()};
+}
+
+}  // namespace plait
