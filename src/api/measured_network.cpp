@@ -41,11 +41,10 @@ void MeasuredNetwork::measure(const Call& call) {
   NetworkRounds rounds;
   while (!rounds.is_over()) {
     const TrainTime own = hooks_.exchange(train, to_, from_, rounds.bytes());
-    std::array<double, 2> most{own.seconds_per_byte, own.seconds};
+    std::array<double, 2> most{own.seconds, own.span};
     hooks_.greatest(most);
     rounds.agree({most[0], most[1]});
-    log_.debug("measures the network: round ", rounds.rounds(), ", ", digits(1e-9 / most[0]),
-               " GB/s in the later half");
+    log_.debug("measures the network: ", digits(rounds.last_gbps()), " GB/s in round ", rounds.rounds());
   }
   const Tuner::Network before = tuner_.network();
   tuner_.set_network({rounds.gbps(), "measured"});

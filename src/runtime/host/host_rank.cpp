@@ -18,6 +18,12 @@
 #include "runtime/queue_loop.hpp"
 
 namespace plait {
+namespace {
+
+constexpr long kLongestSleepForMemory = 20'000;  // nanoseconds
+
+}  // namespace
+
 // A wait for other ranks in a call. Ranks that make a different call, or that go before they have done their part, end
 // it.
 class HostRank::CallWait : public Wait {
@@ -468,11 +474,13 @@ void HostRank::wait_for(Step step, Reason reason) {
   }
 }
 
-// A message from another host wakes a rank that sleeps; a signal in shared memory does not.
+// A message from another host wakes a rank that sleeps; a signal in shared memory does not. A slow network makes all
+// waits long, also those for what is done at once on this host, and a rank that slept there for long would rest the
+// network.
 bool HostRank::pause(Backoff& backoff, Progress progress) {
   if (!others_) return backoff.pause();
   const auto sleep = [&](long nanoseconds) {
-    others_->sleep(nanoseconds);
+    others_->sleep(progress == Progress::kAwaitsHosts ? nanoseconds : std::min(nanoseconds, kLongestSleepForMemory));
     core_share_.slept(seconds_now());
   };
   if (progress == Progress::kAwaitsHosts && core_share_.is_wanted()) return backoff.sleep(sleep);

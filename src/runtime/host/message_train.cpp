@@ -8,6 +8,7 @@ namespace plait {
 
 MessageTrain::MessageTrain(OtherNodes& others, int to, int from, uint64_t tag, size_t bytes)
     : others_(others), bytes_(bytes / kMessages), sent_(bytes_), received_(bytes_ * kMessages) {
+  begun_ = seconds_now();
   for (size_t i = 0; i < kMessages; ++i) {
     others_.receive(from, tag, received_.data() + i * bytes_, bytes_, receives_[i]);
   }
@@ -16,10 +17,11 @@ MessageTrain::MessageTrain(OtherNodes& others, int to, int from, uint64_t tag, s
 
 bool MessageTrain::advance() {
   const size_t before = arrived_;
-  while (arrived_ < kMessages && receives_[arrived_].state == NetRequest::State::kDone) {
-    arrivals_[arrived_++] = seconds_now();
-  }
-  return arrived_ > before;
+  while (arrived_ < kMessages && receives_[arrived_].state == NetRequest::State::kDone) ++arrived_;
+  if (arrived_ == before) return false;
+  last_arrival_ = seconds_now();
+  if (before == 0) first_arrival_ = last_arrival_;
+  return true;
 }
 
 bool MessageTrain::is_over() const {
@@ -33,10 +35,6 @@ MessageTrain::~MessageTrain() {
   for (NetRequest& it : sends_) others_.cancel(it);
 }
 
-TrainTime MessageTrain::time() const {
-  constexpr size_t kHalf = kMessages / 2;
-  const double later_half = arrivals_.back() - arrivals_[kHalf - 1];
-  return {later_half / static_cast<double>(kHalf * bytes_), arrivals_.back() - arrivals_.front()};
-}
+TrainTime MessageTrain::time() const { return {last_arrival_ - begun_, last_arrival_ - first_arrival_}; }
 
 }  // namespace plait

@@ -1,8 +1,5 @@
 // A train of messages from one host to the next while another comes from the one before, to learn what the network
 // carries (tuner/network_rounds.hpp).
-//
-// The receiver times it by the arrivals of the messages in the train, so neither the way there nor a sender that comes
-// late counts. The first half does not count either: in it TCP may be slow still, or a token bucket full.
 #pragma once
 
 #include <array>
@@ -16,8 +13,8 @@ namespace plait {
 
 // As its receiver has it.
 struct TrainTime {
-  double seconds_per_byte = 0;  // in the later half
-  double seconds = 0;           // from the first arrival to the last
+  double seconds = 0;  // from its own beginning to the last arrival
+  double span = 0;     // from the first arrival to the last, seconds
 };
 
 class MessageTrain {
@@ -43,7 +40,7 @@ class MessageTrain {
   const std::vector<std::byte> sent_;  // all messages are the same
   std::vector<std::byte> received_;    // one after the other
   std::array<NetRequest, kMessages> sends_, receives_;
-  std::array<double, kMessages> arrivals_ = {};
+  double begun_ = 0, first_arrival_ = 0, last_arrival_ = 0;
   size_t arrived_ = 0;
 };
 

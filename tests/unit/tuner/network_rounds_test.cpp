@@ -9,19 +9,19 @@
 namespace plait {
 namespace {
 
-// A link as TCP and a token bucket make it: each round begins slowly, a burst passes fast, the rest at the rate.
+// A link as a token bucket and busy hosts make it.
 struct ShapedLink {
   double gbps = 1, line_gbps = 10;
-  double burst_bytes = 0;
-  double noise = 0;  // every other round takes so much more, as a share
+  double burst_bytes = 0;   // that pass at the rate of the line, once
+  double late_seconds = 0;  // a rank comes so late to the first round
+  double noise = 0;         // every other round takes so much more, as a share
 
   NetworkRounds measured() {
     NetworkRounds rounds;
     while (!rounds.is_over()) {
-      const auto bytes = static_cast<double>(rounds.bytes());
-      const double first_half = seconds_for(bytes / 2), second_half = seconds_for(bytes / 2);
-      const double slower = rounds.rounds() % 2 == 0 ? 1 + noise : 1;
-      rounds.agree({slower * second_half / (bytes / 2), slower * (first_half + second_half)});
+      const double late = rounds.rounds() == 0 ? late_seconds : 0, slower = rounds.rounds() % 2 == 0 ? 1 + noise : 1;
+      const double seconds = slower * seconds_for(static_cast<double>(rounds.bytes()));
+      rounds.agree({late + seconds, seconds});
     }
     return rounds;
   }
@@ -41,19 +41,26 @@ TEST(NetworkRounds, FindsTheRateOfALink) {
   }
 }
 
-TEST(NetworkRounds, CountsNoBurst) {
-  for (const double burst : {1e4, 1e5, 1e6, 3e6}) {
-    ShapedLink link{.gbps = 0.118, .line_gbps = 1.2, .burst_bytes = burst};
-    EXPECT_NEAR(link.measured().gbps(), 0.118, 0.006) << burst;
+// A third too much is no other plan; ten times would be.
+TEST(NetworkRounds, CountsLittleOfABurst) {
+  for (const double burst : {1e4, 1e5, 5e5, 1e6, 2e6, 3e6}) {
+    const double found = ShapedLink{.gbps = 0.118, .line_gbps = 1.2, .burst_bytes = burst}.measured().gbps();
+    EXPECT_GE(found, 0.115) << burst;
+    EXPECT_LE(found, 0.118 * 1.35) << burst;
   }
 }
 
-TEST(NetworkRounds, IsOverDespiteNoise) {
-  for (const double noise : {0.1, 0.5}) {
-    ShapedLink link{.gbps = 0.118, .noise = noise};
-    const NetworkRounds rounds = link.measured();
-    EXPECT_LE(rounds.gbps(), 0.12);
-    EXPECT_GE(rounds.gbps(), 0.115 / (1 + noise));
+TEST(NetworkRounds, CountsNoLateRank) {
+  const NetworkRounds rounds = ShapedLink{.gbps = 0.118, .late_seconds = 2}.measured();
+  EXPECT_NEAR(rounds.gbps(), 0.118, 0.006);
+  EXPECT_GT(rounds.rounds(), 2);
+}
+
+// Whatever disturbs a round makes it slower.
+TEST(NetworkRounds, TakesTheFasterOfTwo) {
+  for (const double noise : {0.1, 0.5, 0.9}) {
+    EXPECT_NEAR((ShapedLink{.gbps = 0.118, .noise = noise}.measured().gbps()), 0.118, 0.006) << noise;
+    EXPECT_NEAR((ShapedLink{.gbps = 1.2, .noise = noise}.measured().gbps()), 1.2, 0.06) << noise;
   }
 }
 
@@ -61,7 +68,7 @@ TEST(NetworkRounds, IsSoonOver) {
   for (const double gbps : {0.118, 1.2, 12.0, 100.0}) {
     const NetworkRounds rounds = ShapedLink{.gbps = gbps, .line_gbps = 100}.measured();
     EXPECT_LT(rounds.seconds(), 0.04) << gbps;
-    EXPECT_LE(rounds.total_bytes(), size_t{12} << 20) << gbps;
+    EXPECT_LE(rounds.total_bytes(), size_t{16} << 20) << gbps;
   }
   // A slow link has one round, of no more than the call that wants to know.
   const NetworkRounds slow = ShapedLink{.gbps = 0.01}.measured();
@@ -78,7 +85,7 @@ TEST(NetworkRounds, RoundsToTwoFigures) {
 // All bytes of a round may lie there when a rank looks for them.
 TEST(NetworkRounds, StaysFinite) {
   NetworkRounds rounds;
-  while (!rounds.is_over()) rounds.agree({0, 1e-4});
+  while (!rounds.is_over()) rounds.agree({0, 0});
   EXPECT_TRUE(std::isfinite(rounds.gbps()));
   EXPECT_GT(rounds.gbps(), 0);
 }
