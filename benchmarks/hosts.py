@@ -72,16 +72,21 @@ def environment(hosts: namespaces.Hosts) -> dict[str, str]:
     }
 
 
-def bench(hosts: namespaces.Hosts, ranks: int, collective: str, peers: list[str], loop: tuple, cycles: int) -> dict:
+def pinned(collective: str, options: argparse.Namespace) -> dict[str, str]:
+    return {"PLAIT_ALGORITHM": f"{collective}:{options.algorithm}"} if options.algorithm else {}
+
+
+def bench(hosts: namespaces.Hosts, ranks: int, collective: str, loop: tuple, options: argparse.Namespace) -> dict:
     """The result of one `plait bench` over hosts."""
     least, most, iterations, warmup = loop
-    said = environment(hosts)
+    said = environment(hosts) | pinned(collective, options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = folder / "result.json"
         program = ["bench", collective, "-b", str(least), "-e", str(most), "-f", str(FACTOR)]
-        program += ["-w", str(warmup), "--iters", str(iterations), "--cycles", str(cycles), "--json", str(result)]
-        program += [it for peer in peers for it in ("--vs", peer)]
+        program += ["-w", str(warmup), "--iters", str(iterations), "--cycles", str(options.cycles)]
+        program += ["--json", str(result)]
+        program += [it for peer in options.peers for it in ("--vs", peer)]
         exports = [it for variable in said for it in ("-x", variable)]
         command = [*mpirun(hosts, ranks, folder), *exports, sys.executable, "-m", "plait", *program]
         subprocess.run(command, check=True, env=os.environ | said)
@@ -90,7 +95,8 @@ def bench(hosts: namespaces.Hosts, ranks: int, collective: str, peers: list[str]
 
 def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """One result of several that differ in their sizes alone."""
-    result = parts[0] | {"end_time": parts[-1]["end_time"], "results": [row for it in parts for row in it["results"]]}
+    result = parts[0] | {name: parts[-1].get(name) for name in ("end_time", "network_rate")}
+    result["results"] = [row for it in parts for row in it["results"]]
     wrong = sum(it["out_of_bounds"]["count"] for it in parts)
     result["out_of_bounds"] = {"count": wrong, "okay": wrong == 0}
     result["config"] = result["config"] | {"maximum_bytes": parts[-1]["config"]["maximum_bytes"]}
@@ -147,7 +153,7 @@ def machine_of(network: dict[str, Any]) -> topology.Topology:
     return topology.parse(json.dumps(host)).replicate(network["hosts"])
 
 
-def add_simulations(result: dict[str, Any], collective: str) -> None:
+def add_simulations(result: dict[str, Any], collective: str, options: argparse.Namespace) -> None:
     """Adds to each row what the simulator predicts, with the costs of profile tcp and what plain TCP carries."""
     network = result["network"]
     if network["gbps"] is None:
@@ -159,6 +165,7 @@ def add_simulations(result: dict[str, Any], collective: str) -> None:
         file.flush()
         settings = Settings()
         settings.profile = file.name
+        settings.algorithm = pinned(collective, options).get("PLAIT_ALGORITHM", "")
         for row in result["results"]:
             made = simulator.simulate(
                 machine_of(network), collective, row["size"], ranks=result["config"]["ranks"], settings=settings
@@ -170,9 +177,9 @@ def measure(hosts: namespaces.Hosts, ranks: int, collective: str, options: argpa
     tcp_gbps = namespaces.tcp_gbps(hosts, ways(collective, hosts.count))
     network = {"hosts": hosts.count, "gbps": hosts.gbps, "tcp_gbps": tcp_gbps}
     loops = [(max(least, options.least), min(most, options.most), *calls) for least, most, *calls in LOOPS]
-    parts = [bench(hosts, ranks, collective, options.peers, it, options.cycles) for it in loops if it[0] <= it[1]]
+    parts = [bench(hosts, ranks, collective, it, options) for it in loops if it[0] <= it[1]]
     result = joined(parts) | {"network": network}
-    add_simulations(result, collective)
+    add_simulations(result, collective, options)
     result["machine"]["words"] = result["machine"]["words"].split(";")[0] + WORDS
     return result
 
@@ -182,8 +189,10 @@ def summary(result: dict[str, Any], collective: str) -> str:
     rate = "unshaped" if network["gbps"] is None else f"{network['gbps']:g} Gbit/s"
     lines = [
         f"{collective}, {network['hosts']} hosts, {result['config']['ranks']} ranks, {rate} "
-        f"(plain TCP carries {network['tcp_gbps']:.3g})"
+        f"(plain TCP carries {network['tcp_gbps']:.3g} Gbit/s)"
     ]
+    if result.get("network_rate"):
+        lines.append(f"  Plait goes by {result['network_rate']}")
     for peer in result["libraries"][1:]:
         found = ratios(result, peer)
         least = min(found, key=found.get)
@@ -223,6 +232,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--collectives", nargs="+", default=COLLECTIVES, choices=COLLECTIVES)
     parser.add_argument("-b", "--least", type=size, default=4, metavar="SIZE", help="4, 64K, 16M")
     parser.add_argument("-e", "--most", type=size, default=64 * MIB, metavar="SIZE")
+    parser.add_argument("--algorithm", metavar="SPEC", help="pin it, such as 'three_stage(parts=8)'")
     parser.add_argument("--cycles", type=int, default=3, metavar="K")
     parser.add_argument("--peers", nargs="*", choices=PEERS, help="default: all that are here")
     parser.add_argument("--json", type=Path, metavar="FOLDER", help="write the results there")

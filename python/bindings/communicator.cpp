@@ -316,6 +316,9 @@ void bind_communicator(nb::module_& module) {
           "topology", [](const Handle& handle) { return Topology(handle.open()->topology()); },
           "The machine that plans are chosen for.")
       .def_prop_ro(
+          "network", [](const Handle& handle) { return handle.open()->network(); },
+          "What the network between hosts carries, and where that is from; empty on one host.")
+      .def_prop_ro(
           "groups", [](const Handle& handle) { return handle.open()->groups(); }, "Ranks that NVLink joins.")
       .def(
           "plan_for",

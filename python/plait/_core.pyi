@@ -20,6 +20,7 @@ class Settings:
         staging_lanes: int = ...,
         staged_plans: bool = ...,
         adapt: bool = ...,
+        network_gbits: str = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -49,6 +50,7 @@ class Settings:
         staging_lanes: int = ...,
         staged_plans: bool = ...,
         adapt: bool = ...,
+        network_gbits: str = ...,
         host_id: str = ...,
         ucx_library: str = ...,
         socket_interfaces: str = ...,
@@ -97,6 +99,10 @@ class Settings:
     def adapt(self) -> bool: ...
     @adapt.setter
     def adapt(self, value: bool, /) -> None: ...
+    @property
+    def network_gbits(self) -> str: ...
+    @network_gbits.setter
+    def network_gbits(self, value: str, /) -> None: ...
     @property
     def host_id(self) -> str: ...
     @host_id.setter
@@ -629,6 +635,8 @@ class Communicator:
     def barrier(self) -> None: ...
     @property
     def topology(self) -> Topology: ...
+    @property
+    def network(self) -> str: ...
     @property
     def groups(self) -> list[list[int]]: ...
     def share(self, mine: str) -> list[str]: ...

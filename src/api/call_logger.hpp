@@ -27,6 +27,9 @@ class CallLogger {
  public:
   explicit CallLogger(const Logger& log) : log_(log) {}
 
+  // Plans of calls may be others from now on.
+  void forget() { texts_.clear(); }
+
   // Ask it before each call. It costs nothing if nobody listens.
   bool shows() const { return log_.shows(LogLevel::kDebug); }
 

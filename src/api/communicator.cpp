@@ -103,16 +103,49 @@ std::unique_ptr<AdaptedCalls> Communicator::Impl::adapt_calls() {
     }
   };
   hooks.greatest = [this](std::span<double> numbers) {
-    Call agreement{Collective::kAllReduce, DataType::kFloat64, ReduceOp::kMax, 0, numbers.size()};
+    Call agreement;
     agreement.is_agreement = true;
-    const std::vector<double> own(numbers.begin(), numbers.end());
-    run_on_host(agreement, own.data(), numbers.data(), nullptr);
+    find_greatest(numbers, agreement);
   };
   hooks.clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
   const Logger log(rank == 0 ? settings.log_level : LogLevel::kWarn, rank);  // all ranks would say the same
   return std::make_unique<AdaptedCalls>(tuner, log, std::move(hooks));
+}
+
+// In a call of the library's own, which `call` says.
+void Communicator::Impl::find_greatest(std::span<double> numbers, Call call) {
+  call.collective = Collective::kAllReduce;
+  call.type = DataType::kFloat64;
+  call.op = ReduceOp::kMax;
+  call.count = numbers.size();
+  const std::vector<double> own(numbers.begin(), numbers.end());
+  run_on_host(call, own.data(), numbers.data(), nullptr);
+}
+
+void Communicator::Impl::measure_network_later() {
+  if (!measures_network(tuner, hosts, settings)) return;
+  MeasuredNetwork::Hooks hooks;
+  hooks.exchange = [this](const Call& call, int to, int from, size_t bytes) {
+    return host.exchange_train(call, to, from, bytes);
+  };
+  hooks.greatest = [this](std::span<double> numbers) {
+    Call agreement;
+    agreement.is_agreement = agreement.measures_network = true;
+    find_greatest(numbers, agreement);
+  };
+  const Logger log(rank == 0 ? settings.log_level : LogLevel::kWarn, rank);
+  network = std::make_unique<MeasuredNetwork>(tuner, hosts, rank, log, std::move(hooks));
+}
+
+// Calls that were bound before may have other plans now, on all ranks alike.
+void Communicator::Impl::learn_network(const Call& call) {
+  network->measure(call);
+  network.reset();
+  bound.clear();
+  by_counts.forget();
+  host_log.forget();
 }
 
 void Communicator::Impl::check(const Call& call, const void* input, const void* output) const {
@@ -163,6 +196,8 @@ size_t Communicator::mapped_buffers() const { return held(impl_).device ? impl_-
 void Communicator::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   Impl& impl = held(impl_);
   impl.check(call, input, output);
+  if (impl.network && impl.network->is_wanted_for(call)) [[unlikely]]
+    impl.learn_network(call);
   const auto perform = [&](const Call& it) {
     if (impl.host_log.shows()) [[unlikely]]
       impl.log_host_call(it, input, output);
@@ -296,6 +331,10 @@ std::optional<Error> Communicator::async_error() const {
 }
 
 const Topology& Communicator::topology() const { return held(impl_).main_tuner().machine().topology; }
+
+std::string Communicator::network() const {
+  return held(impl_).hosts.are_one() ? "" : impl_->main_tuner().network().text();
+}
 
 std::vector<std::vector<int>> Communicator::groups() const {
   return groups_or_nodes(held(impl_).main_tuner().machine().base);

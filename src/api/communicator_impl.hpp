@@ -14,6 +14,7 @@
 #include "api/calls_by_counts.hpp"
 #include "api/communicator.hpp"
 #include "api/device_backend.hpp"
+#include "api/measured_network.hpp"
 #include "runtime/bootstrap.hpp"
 #include "runtime/host/control.hpp"
 #include "runtime/host/host_rank.hpp"
@@ -47,6 +48,9 @@ struct Communicator::Impl {
   const BoundPlan& driven_bound_for(const Call& call);
   void run_on_host(const Call& call, const void* input, void* output, const Scalar* scalar);
   std::unique_ptr<AdaptedCalls> adapt_calls();
+  void measure_network_later();
+  void learn_network(const Call& call);
+  void find_greatest(std::span<double> numbers, Call call);
   void check(const Call& call, const void* input, const void* output) const;
   void log_host_call(const Call& call, const void* input, const void* output);
   void log_device_call(const Call& call, const void* input, const void* output);
@@ -70,6 +74,7 @@ struct Communicator::Impl {
   Tuner tuner;
   std::map<const VerifiedPlan*, VerifiedPlan> on_this_node;  // plans over several nodes that this host stands in for
   std::unique_ptr<AdaptedCalls> adapted;                     // none where the tuner's choice stays
+  std::unique_ptr<MeasuredNetwork> network;                  // until it is measured; none where it is not to be
   CallCache<BoundPlan> bound, driven_bound;
   CallsByCounts by_counts;
   CallLogger host_log, device_log;

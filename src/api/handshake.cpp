@@ -31,6 +31,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   };
   check_length("PLAIT_ALGORITHM", settings.algorithm, sizeof(own.algorithm) - 1);
   check_length("PLAIT_LAUNCH", settings.launch, sizeof(own.launch) - 1);
+  check_length("PLAIT_NETWORK_GBITS", settings.network_gbits, sizeof(own.network_gbits) - 1);
   check_length("PLAIT_TOPOLOGY", settings.topology, sizeof(own.topology) - 1);
   own.has_device = has_device;
   own.scratch_bytes = settings.scratch_bytes;
@@ -46,6 +47,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.cores = own_cores();
   own.machine = std::hash<std::string>{}(own_boot_id());
   if (!settings.profile.empty()) own.profile = std::hash<std::string>{}(given_profile_text(settings));
+  copy_text(own.network_gbits, settings.network_gbits);
   copy_text(own.launch, settings.launch);
   copy_text(own.topology, settings.topology);
   copy_text(own.algorithm, settings.algorithm);
@@ -67,6 +69,7 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("PLAIT_STAGING_LANES", all[rank].staging_lanes, all[0].staging_lanes);
     check("PLAIT_STAGED_PLANS", all[rank].staged_plans, all[0].staged_plans);
     check("PLAIT_ADAPT", all[rank].adapt, all[0].adapt);
+    check("PLAIT_NETWORK_GBITS", std::string(all[rank].network_gbits), std::string(all[0].network_gbits));
     check("PLAIT_ALGORITHM", std::string(all[rank].algorithm), std::string(all[0].algorithm));
     check("PLAIT_TOPOLOGY", std::string(all[rank].topology), std::string(all[0].topology));
     check("the text of the profile (PLAIT_PROFILE)", all[rank].profile, all[0].profile);

@@ -19,6 +19,7 @@ struct Handshake {
   int32_t staging_lanes = 0;
   bool staged_plans = false;
   bool adapt = false;
+  char network_gbits[24] = {};
   cpu_set_t cores = {};
   uint64_t machine = 0;       // that has these cores, whichever host the rank is taken to be on
   char algorithm[1024] = {};  // one for each collective, with all that it takes

@@ -24,7 +24,9 @@ bool has_core_for_each(const Communicator& of, int lanes_of_rank) {
 Settings lane_settings(const Communicator& of, int count) {
   Settings settings = of.settings();
   settings.log_level = std::min(LogLevel::kWarn, settings.log_level);
-  settings.adapt = false;  // lanes take time from each other, and their plans are checked before
+  // Lanes take time from each other, and their plans are checked before.
+  settings.adapt = false;
+  if (settings.network_gbits == "auto") settings.network_gbits = "off";
   // A thread that spins would keep others from its core.
   if (settings.wait_policy == WaitPolicy::kAuto && !has_core_for_each(of, count))
     settings.wait_policy = WaitPolicy::kYield;

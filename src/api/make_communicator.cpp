@@ -108,6 +108,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
     impl =
         std::make_unique<Impl>(std::make_shared<Segment>(shape, shared), rank, peers, agreed,
                                is_machine_crowded(own, all), topology, device != kNoDevice, hosts, std::move(others));
+    take_given_network(impl->tuner, hosts, settings);
     check_described_nodes(settings.topology, impl->tuner.machine().base.node_of, hosts);
     if (device != kNoDevice) DeviceBackend::check_device(device);
   });
@@ -129,6 +130,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   if (device != kNoDevice && impl->keeps_lanes()) {
     impl->staged_calls = std::make_unique<DeviceCalls>(impl->shared, rank, peers);
   }
+  if (device == kNoDevice) impl->measure_network_later();  // lanes have tuners of their own
   impl->control = stay_in_touch(std::move(bootstrap), hosts, impl->shared, all);
   impl->log_found();
   return impl;
@@ -162,7 +164,11 @@ bool Communicator::Impl::keeps_lanes() {
 // Once a communicator.
 void Communicator::Impl::log_found() {
   const Logger log(settings.log_level, rank);
-  if (rank == 0 && log.shows(LogLevel::kInfo)) log.info(found_text(main_tuner().machine(), settings));
+  if (rank != 0 || !log.shows(LogLevel::kInfo)) return;
+  std::string text = found_text(main_tuner().machine(), settings);
+  if (!hosts.are_one()) text += join("; network: ", tuner.network().text());
+  if (network) text += ", until it is measured before the first long call";
+  log.info(text);
 }
 
 Communicator Communicator::from_environment(const Settings& settings, uint64_t sequence, int device,

@@ -134,6 +134,7 @@ bool read_log_level(std::string_view text, Settings& settings) {
 }
 
 constexpr const char* kMaxSms = "a whole number from 8 to 1024, or 0 for no limit";
+constexpr const char* kNetwork = "auto, off, or 10^9 bits a second from 0.001 to 100000";
 constexpr const char* kSeconds = "seconds, more than 0 and at most 604800";
 
 constexpr Setting kSettings[] = {
@@ -163,6 +164,14 @@ constexpr Setting kSettings[] = {
      "whether calls that are made again and again on host memory try other plans, and keep the fastest; the same on "
      "all "
      "ranks"},
+    {"PLAIT_NETWORK_GBITS", kNetwork,
+     [](std::string_view text, Settings& settings) {
+       settings.network_gbits = text;
+       return parse_network(text).has_value();
+     },
+     [](const Settings& settings) { return settings.network_gbits; },
+     "what the network of a host carries each way, 10^9 bits a second; auto: measured before the first long call where "
+     "no RDMA device tells; off: not measured; the same on all ranks"},
     {"PLAIT_HOST_ID", "a text of at most 64 letters",
      [](std::string_view text, Settings& settings) {
        settings.host_id = text;
@@ -353,6 +362,15 @@ const char* name(CpuDriven queues) {
   return kNames[static_cast<size_t>(queues)];
 }
 
+std::optional<NetworkSetting> parse_network(std::string_view text) {
+  constexpr double kLeast = 0.001, kMost = 100'000;
+  if (text == "auto") return NetworkSetting{.measures = true};
+  if (text == "off") return NetworkSetting{};
+  NetworkSetting given;
+  if (!read_number(text, given.gbits) || !(given.gbits >= kLeast && given.gbits <= kMost)) return std::nullopt;
+  return given;
+}
+
 Settings Settings::from_environment(const Environment& environment) {
   Settings settings;
   for (const Setting& setting : kSettings) read_setting(setting, environment, settings);
@@ -397,6 +415,9 @@ void Settings::check() const {
   check_range("persistent_idle_us", persistent_idle_us, kPersistentIdle);
   check_range("cpu_reduce_bytes", cpu_reduce_bytes, kCpuBytes);
   check_range("cpu_driven_bytes", cpu_driven_bytes, kCpuBytes);
+  if (!parse_network(network_gbits)) {
+    fail(ErrorCode::kInvalidArgument, "network_gbits is '", network_gbits, "'; expected ", kNetwork);
+  }
   if (!is_max_sms(max_sms)) fail(ErrorCode::kInvalidArgument, "max_sms is ", max_sms, "; expected ", kMaxSms);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,15 @@ const char* name(PeerMemoryKind kind);  // "auto", "vmm", "ipc", "host"
 // Whether Settings::max_sms may be that: fewer would not do even for what a rank copies to itself.
 constexpr bool is_max_sms(int64_t sms) { return sms == 0 || (sms >= 8 && sms <= 1024); }
 
+// What a host's network carries each way, as Settings::network_gbits says: "auto" has ranks measure it where nothing
+// tells, "off" leaves it at what is assumed, and a number is 10^9 bits a second.
+struct NetworkSetting {
+  bool measures = false;
+  double gbits = 0;  // 0: none is given
+};
+// No value where the text is none of these.
+std::optional<NetworkSetting> parse_network(std::string_view text);
+
 // The settings of one communicator. A plain value: whoever makes a communicator may change any field.
 struct Settings {
   double timeout_seconds = kDefaultTimeoutSeconds;  // how long a collective waits for a peer before it fails
@@ -64,6 +74,7 @@ struct Settings {
   int staging_lanes = 0;               // threads of a rank that perform such chunks; 0: by the cores
   bool staged_plans = false;           // whether GPUs of one host perform given plans so that kernels cannot
   bool adapt = false;                  // whether calls on host memory try other plans while a program runs
+  std::string network_gbits = "auto";  // what a host's network carries: see NetworkSetting
   std::string host_id;                 // ranks of one machine with different ones are taken to be on different hosts
   std::string ucx_library;             // libucp.so.0 by name or path; empty: the one that there is
   std::string socket_interfaces;       // "eth", "=eth0,eth1", "^docker": ranks of other hosts come by them; empty: none

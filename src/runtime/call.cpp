@@ -44,6 +44,7 @@ Call call_by(const VerifiedPlan& verified, DataType type, ReduceOp op, size_t co
 
 std::string to_text(const Call& call) {
   if (call.is_split) return "split of the communicator";
+  if (call.is_agreement && call.measures_network) return "agreement on the network's rate (PLAIT_NETWORK_GBITS)";
   if (call.is_agreement) return "agreement on the fastest plan (PLAIT_ADAPT)";
   std::string text = name_of(call);
   if (call.by_counts && !knows_all_counts(call.collective)) {
@@ -57,6 +58,7 @@ std::string to_text(const Call& call) {
   if (call.is_blocking) text += ", blocking";
   if (call.counts != 0) text += ", by counts " + fingerprint_text(call.counts);
   if (call.plan != 0) text += ", by plan " + fingerprint_text(call.plan);
+  if (call.measures_network) text += ", before which ranks measure the network (PLAIT_NETWORK_GBITS)";
   return text;
 }
 
@@ -74,6 +76,7 @@ size_t output_elements(const Call& call, int ranks, int rank) {
 
 uint32_t signature(const Call& call) {
   const uint64_t facts = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << 8 |
+                         static_cast<uint64_t>(call.measures_network) << 59 |
                          static_cast<uint64_t>(call.is_agreement) << 60 | static_cast<uint64_t>(call.op) << 16 |
                          static_cast<uint64_t>(call.root) << 24 | static_cast<uint64_t>(call.is_blocking) << 61 |
                          static_cast<uint64_t>(call.by_counts) << 62 | static_cast<uint64_t>(call.is_split) << 63;

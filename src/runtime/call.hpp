@@ -22,8 +22,10 @@ struct Call {
                               // the whole message
   bool is_split = false;      // the library's own call, in which ranks agree on how to split their communicator
   bool is_agreement = false;  // the same, on which of several plans is the fastest (PLAIT_ADAPT)
-  uint32_t order = 0;         // of the axes of all buffers in memory (pack_axis_order()), for callers that know axes
-  uint64_t plan = 0;          // the fingerprint of the plan that the caller gave; 0: the tuner chooses
+  // The same, in which ranks measure the network before the call that this one is otherwise (PLAIT_NETWORK_GBITS).
+  bool measures_network = false;
+  uint32_t order = 0;  // of the axes of all buffers in memory (pack_axis_order()), for callers that know axes
+  uint64_t plan = 0;   // the fingerprint of the plan that the caller gave; 0: the tuner chooses
   // Blocks have sizes of their own, as in all_gather_v (buffer_blocks.hpp). `count` is then of all blocks, and `counts`
   // the fingerprint of their sizes, where every rank knows them (knows_all_counts()); else both are 0.
   bool by_counts = false;

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/proof_size.hpp"
+#include "topology/change.hpp"
 #include "tuner/gpu_launch.hpp"
 #include "tuner/rules.hpp"
 
@@ -74,6 +76,34 @@ void Tuner::check_overrides(bool is_for_gpus) {
       fail(ErrorCode::kInvalidArgument, "PLAIT_ALGORITHM is '", overrides_.text(), "': ", error.what());
     }
   }
+}
+
+std::string Tuner::Network::text() const { return join(digits(gbps), " GB/s each way of a host, ", source); }
+
+Tuner::Network Tuner::network() const {
+  if (network_) return *network_;
+  Network slowest;
+  for (const Device& it : machine_.topology.devices) {
+    const double gbps = it.port_gbps * machine_.profile->costs.link_efficiency;
+    if (it.kind != DeviceKind::kNic || gbps <= 0 || (slowest.gbps > 0 && slowest.gbps <= gbps)) continue;
+    const bool is_assumed = it.source.starts_with("assumed");
+    slowest = {gbps, is_assumed ? join("assumed by profile ", machine_.profile->name) : "by the speed of its port"};
+  }
+  return slowest;
+}
+
+// Of what links state a long message gets a share.
+void Tuner::set_network(Network network) {
+  const double port_gbps = network.gbps / machine_.profile->costs.link_efficiency;
+  machine_.topology = with_ports(machine_.topology, port_gbps, join("a long message gets ", network.text()));
+  network_ = std::move(network);
+  candidates_.clear();
+  simulations_.clear();
+}
+
+bool Tuner::goes_by_model(const Query& query) const {
+  return query.plan == 0 && overrides_.find(query.collective, query.bytes) == nullptr && tuned_rule(query) == nullptr &&
+         measured_rule(query) == nullptr;
 }
 
 PlanChoice Tuner::made_of(const AlgorithmSpec& spec, const Query& query, const std::string& reason) const {
@@ -217,8 +247,9 @@ Choice Tuner::choose(const Query& query) {
   if (query.only_simple) wish.protocol = Protocol::kSimple;
   const auto by_model = [&](const Candidate& best) {
     choice.plan = best.choice;
-    choice.plan.reason = join("the cheapest of ", candidates(query.collective, query.root).all.size(),
-                              " candidates by the model, in ", best.steps, best.steps == 1 ? " step" : " steps");
+    choice.plan.reason =
+        join("the cheapest of ", candidates(query.collective, query.root).all.size(), " candidates by the model, in ",
+             best.steps, best.steps == 1 ? " step" : " steps", network_ ? ", over " + network_->text() : "");
     wish.protocol = best.protocol;
   };
   const bool is_free = query.plan == 0 && forced == nullptr;

@@ -54,6 +54,18 @@ class Tuner {
   void report_to(TunerProgress progress) { progress_ = std::move(progress); }
 
   const RankMachine& machine() const { return machine_; }
+  // What a host's network carries each way for one long message, 10^9 bytes/s, and where that is from: as the topology
+  // has it, or as set_network() said. 0 where nothing joins the ranks' nodes but NVLink.
+  struct Network {
+    double gbps = 0;
+    std::string source;
+    std::string text() const;  // "0.12 GB/s each way of a host, measured"
+  };
+  Network network() const;
+  // From now on choices go by this rate. Choices that were made before may be others now; plans stay.
+  void set_network(Network network);
+  // Whether the model chooses the plan, rather than the user or a table: only then do links matter.
+  bool goes_by_model(const Query& query) const;
   Choice choose(const Query& query);
   // The way of a message of so many bytes from one GPU's rank to another. Both ends choose alike.
   MessageChoice choose_message(size_t bytes) const;
@@ -128,7 +140,8 @@ class Tuner {
   // The candidate whose launch is much faster than what was measured to be best with fewer ranks; else null.
   const Candidate* faster_than_guess(const Query& query, const MeasuredRule& rule);
 
-  const RankMachine machine_;
+  RankMachine machine_;
+  std::optional<Network> network_;  // that set_network() said
   const PlanLimits limits_;
   const AlgorithmOverrides overrides_;
   std::string measured_elsewhere_;  // where rows of the profile were measured; empty: on such a machine

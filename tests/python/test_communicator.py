@@ -98,6 +98,7 @@ FIELDS = {
     "staging_lanes": 3,
     "staged_plans": True,
     "adapt": True,
+    "network_gbits": "10",
     "host_id": "here",
     "ucx_library": "libucp.so.0",
     "socket_interfaces": "=eth0",

@@ -187,6 +187,7 @@ class Run:
             "args": options.arguments,
             "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PLAIT_", "NCCL_"))},
             "machine": describe_machine(self.machine, self.libraries),
+            "network_rate": self.communicator._core.network or None,  # after all calls
             "config": {
                 "collective": options.collective,
                 "vs": options.vs,

@@ -107,6 +107,8 @@ def footer(run: Run) -> Iterator[str]:
     wrong = run.wrong()
     yield f"# {'Out of bounds values':<20} : {wrong} {'FAILED' if wrong else 'OK'}"
     yield f"# {'Avg bus bandwidth':<20} : {run.average_bus_bandwidth():g} "
+    if network := run.communicator._core.network:
+        yield f"# {'Network':<20} : {network}"
     yield "#"
     for title, modes in run.peers.items():
         yield from _beside(run, title, modes)

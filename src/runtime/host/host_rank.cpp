@@ -18,6 +18,12 @@
 #include "runtime/queue_loop.hpp"
 
 namespace plait {
+namespace {
+
+constexpr long kLongestSleepForMemory = 20'000;  // nanoseconds
+
+}  // namespace
+
 // A wait for other ranks in a call. Ranks that make a different call, or that go before they have done their part, end
 // it.
 class HostRank::CallWait : public Wait {
@@ -87,6 +93,14 @@ class HostRank::ScratchWait final : public CallWait {
 
  private:
   const int peer_;
+};
+
+// A wait for a train of messages.
+class HostRank::TrainWait final : public CallWait {
+ public:
+  using CallWait::CallWait;
+  void publish(RankStatus& status) const override { status.waiting.store(kWaitingForTrain, std::memory_order_relaxed); }
+  std::string where() const override { return "messages that measure the network"; }
 };
 
 void HostRank::CallWait::examine(bool long_wait) {
@@ -396,6 +410,26 @@ void HostRank::exchange(std::span<const PeerMessage> messages, const WantedCheck
   log.completed.store(number, std::memory_order_release);
 }
 
+TrainTime HostRank::exchange_train(const Call& call, int to, int from, size_t bytes) {
+  check_usable();
+  ++call_number_;
+  calls_ = publish(status_.calls, call_number_, call);
+  TrainTime time;
+  if (to >= 0) {
+    with_other_nodes([&] {
+      MessageTrain train(*others_, to, from, train_tag(calls_), bytes);
+      const auto step = [&] {
+        const bool moved = train.advance();
+        return train.is_over() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
+      };
+      wait_for(step, [&] { return TrainWait(*this, call); });
+      time = train.time();
+    });
+  }
+  status_.completed_call.store(call_number_, std::memory_order_release);
+  return time;
+}
+
 template <class Step>
 void HostRank::with_other_nodes(Step step) {
   if (!others_) return step();
@@ -440,11 +474,13 @@ void HostRank::wait_for(Step step, Reason reason) {
   }
 }
 
-// A message from another host wakes a rank that sleeps; a signal in shared memory does not.
+// A message from another host wakes a rank that sleeps; a signal in shared memory does not. A slow network makes all
+// waits long, also those for what is done at once on this host, and a rank that slept there for long would rest the
+// network.
 bool HostRank::pause(Backoff& backoff, Progress progress) {
   if (!others_) return backoff.pause();
   const auto sleep = [&](long nanoseconds) {
-    others_->sleep(nanoseconds);
+    others_->sleep(progress == Progress::kAwaitsHosts ? nanoseconds : std::min(nanoseconds, kLongestSleepForMemory));
     core_share_.slept(seconds_now());
   };
   if (progress == Progress::kAwaitsHosts && core_share_.is_wanted()) return backoff.sleep(sleep);

@@ -17,6 +17,7 @@
 #include "runtime/host/core_share.hpp"
 #include "runtime/host/epoch_rooms.hpp"
 #include "runtime/host/fork_mark.hpp"
+#include "runtime/host/message_train.hpp"
 #include "runtime/host/other_nodes.hpp"
 #include "runtime/host/p2p.hpp"
 #include "runtime/host/peers.hpp"
@@ -59,6 +60,11 @@ class HostRank {
   // does. The wait for them can time out only while `is_wanted`, if it is given, says yes.
   void exchange(std::span<const PeerMessage> messages, const WantedCheck& is_wanted = {});
 
+  // Measures the network, before a call that `call` is otherwise: sends a train of so many bytes to a rank of another
+  // host, and gets one from such a rank. `to` is -1 on ranks that take no part. All ranks make this call, and throw as
+  // run() does.
+  TrainTime exchange_train(const Call& call, int to, int from, size_t bytes);
+
   // Tells the others that this rank will make no more calls, on GPUs either, and checks that all ranks have made the
   // same calls. Waits a little for ranks that have not come to this rank's last calls. Throws as last_look.hpp says;
   // the rank has then left all the same. May be repeated.
@@ -82,6 +88,7 @@ class HostRank {
   class CallWait;
   class QueueWait;
   class ScratchWait;
+  class TrainWait;
   enum class Progress {
     kNone,
     kAwaitsHosts,  // none, and only messages of other hosts can change that

@@ -97,11 +97,15 @@ constexpr uint64_t message_tag(int from, uint64_t number) {
   constexpr int kNumberBits = 40;
   return uint64_t{2} << 62 | static_cast<uint64_t>(from) << kNumberBits | (number & ((uint64_t{1} << kNumberBits) - 1));
 }
+// No plan has so many messages, and the call has none.
+constexpr int kTrainNumber = (1 << 24) - 1;
 constexpr uint64_t plan_tag(uint64_t calls, uint64_t epoch, int number) {
   constexpr int kNumberBits = 24, kSliceBits = 20, kCallBits = 18;
   constexpr auto low = [](uint64_t value, int bits) { return value & ((uint64_t{1} << bits) - 1); };
   return calls >> (64 - kCallBits) << (kNumberBits + kSliceBits) | low(epoch, kSliceBits) << kNumberBits |
          low(static_cast<uint64_t>(number), kNumberBits);
 }
+// Of the messages of a train, which is a call of its own.
+constexpr uint64_t train_tag(uint64_t calls) { return plan_tag(calls, 0, kTrainNumber); }
 
 }  // namespace plait

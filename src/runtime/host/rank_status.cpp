@@ -52,7 +52,8 @@ uint64_t publish(CallLog& log, uint64_t number, const Call& call) {
   record.kind.store(static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.type) << 8 |
                         static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(call.is_split) << 24 |
                         static_cast<uint32_t>(call.by_counts) << 25 | static_cast<uint32_t>(call.is_blocking) << 26 |
-                        static_cast<uint32_t>(call.is_agreement) << 27,
+                        static_cast<uint32_t>(call.is_agreement) << 27 |
+                        static_cast<uint32_t>(call.measures_network) << 28,
                     std::memory_order_release);
   record.root.store(call.root, std::memory_order_release);
   record.order.store(call.order, std::memory_order_release);
@@ -76,6 +77,7 @@ bool look_up(const CallLog& log, uint64_t number, Call& call) {
   call.by_counts = (kind >> 25 & 1) != 0;
   call.is_blocking = (kind >> 26 & 1) != 0;
   call.is_agreement = (kind >> 27 & 1) != 0;
+  call.measures_network = (kind >> 28 & 1) != 0;
   call.count = record.count.load(std::memory_order_acquire);
   call.root = record.root.load(std::memory_order_acquire);
   call.order = record.order.load(std::memory_order_acquire);

@@ -56,6 +56,7 @@ constexpr int64_t epochs_after(uint64_t stamp, uint64_t epoch) {
 inline constexpr int64_t kNotWaiting = -1;
 inline constexpr int64_t kWaitingForScratch = -2;  // until others have completed an earlier call
 inline constexpr int64_t kWaitingForMessage = -3;  // in an exchange
+inline constexpr int64_t kWaitingForTrain = -4;    // of messages that measure the network
 
 inline constexpr int kCallHistory = 64;      // number of calls of a rank that peers can look up: twice kSmallRooms
 inline constexpr int kCheckpoints = 64;      // number of older calls whose fingerprints are kept

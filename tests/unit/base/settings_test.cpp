@@ -54,7 +54,9 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
                                                         {"PLAIT_MAX_SMS", "8"},
                                                         {"PLAIT_PEER_MEMORY", "ipc"},
                                                         {"PLAIT_PDL", "0"},
+                                                        {"PLAIT_NETWORK_GBITS", "2.5"},
                                                         {"PLAIT_LOG", "debug"}});
+  EXPECT_EQ(settings.network_gbits, "2.5");
   EXPECT_EQ(settings.timeout_seconds, 2.5);
   EXPECT_EQ(settings.bootstrap_timeout_seconds, 7);
   EXPECT_EQ(settings.scratch_bytes, 65536u);
@@ -65,6 +67,26 @@ TEST(Settings, EveryFieldIsReadFromItsVariable) {
   EXPECT_EQ(settings.peer_memory, PeerMemoryKind::kIpc);
   EXPECT_FALSE(settings.pdl);
   EXPECT_EQ(settings.log_level, LogLevel::kDebug);
+}
+
+TEST(Settings, TheNetworkIsMeasuredOrGivenOrNeither) {
+  const auto expect = [](const char* text, bool measures, double gbits) {
+    const auto network = parse_network(text);
+    ASSERT_TRUE(network) << text;
+    EXPECT_EQ(network->measures, measures) << text;
+    EXPECT_EQ(network->gbits, gbits) << text;
+  };
+  expect("auto", true, 0);
+  expect("off", false, 0);
+  expect("0.5", false, 0.5);
+  expect("400", false, 400);
+  for (const char* text : {"0", "-1", "inf", "nan", "10G", "on", "1e9", "0.0001"}) {
+    EXPECT_FALSE(parse_network(text)) << text;
+    EXPECT_TRUE(has(error_of({{"PLAIT_NETWORK_GBITS", text}}), "expected auto, off, or")) << text;
+    Settings settings;
+    settings.network_gbits = text;
+    EXPECT_THROW(settings.check(), Error) << text;
+  }
 }
 
 TEST(Settings, OldNamesAreTakenWithAWarning) {

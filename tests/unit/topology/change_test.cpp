@@ -8,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "topology/machines.hpp"
+#include "topology/merge.hpp"
+#include "topology/readers.hpp"
 #include "unit/topology/expect_error.hpp"
 
 namespace plait {
@@ -42,6 +44,38 @@ TEST(Change, AddsALinkOrWidensIt) {
   const Topology cluster = changed(machine("dgx1-v100", 3), "add:nvlink:gpu0:gpu5");
   for (const char* node : {"n0", "n1", "n2"}) {
     EXPECT_EQ(gbps_between(cluster, join(node, ".gpu0"), join(node, ".gpu5")), 25) << node;
+  }
+}
+
+TEST(Change, GivesPortsAnotherBandwidth) {
+  const Topology before = machine("abci", 2), after = with_ports(before, 0.5, "a measurement");
+  int ports = 0;
+  for (const int nic : devices_of(after, DeviceKind::kNic)) {
+    EXPECT_EQ(after.devices[static_cast<size_t>(nic)].port_gbps, 0.5);
+    EXPECT_EQ(after.devices[static_cast<size_t>(nic)].source, "a measurement");
+    ++ports;
+  }
+  EXPECT_GT(ports, 1);
+  for (size_t i = 0; i < after.links.size(); ++i) {
+    const bool is_of_nic = after.links[i].kind == LinkKind::kNetwork;
+    EXPECT_EQ(after.links[i].gbps, is_of_nic ? 0.5 : before.links[i].gbps);
+  }
+  validate(after);
+}
+
+// No other link knows how fast the network is.
+TEST(Change, WidensWhatIsAssumedToAPort) {
+  HostView host{"a", {}};
+  host.topology = parse_machine_json(R"({"format": "plait-machine 1", "name": "live", "source": "test",
+    "devices": [{"kind": "cpu", "names": ["cpu0"], "cores": 2}], "links": []})",
+                                     "test");
+  HostView other = host;
+  other.host = "b";
+  const Topology made = with_ports(merge({host, other}), 1000, "a measurement");
+  for (const Link& link : made.links) EXPECT_EQ(link.gbps, 1000) << link.source;
+  EXPECT_EQ(made.links.size(), 4u);
+  for (const int nic : devices_of(made, DeviceKind::kNic)) {
+    EXPECT_EQ(made.devices[static_cast<size_t>(nic)].source, "assumed; a measurement");
   }
 }
 
