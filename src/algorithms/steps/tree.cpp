@@ -166,27 +166,16 @@ class Reduction : AlongTree {
     if (!result_) at_root_ = held_[rank(tree_.root())];
   }
 
-  std::vector<Held> make() {
-    for (int part = 0; part < shape_.parts; ++part) {
-      for (auto at = tree_.order.rbegin(); at != tree_.order.rend(); ++at) combine(part, *at);
-      if (shape_.after_root) shape_.after_root(part);
-    }
-    return_inputs();
-    return at_root_;
-  }
-
-  // The same step by step, so that those of other trees may come in between.
+  // Step by step, so that those of other trees may come in between.
   int height() const { return static_cast<int>(by_height_.size()) - 1; }
-  void combine_at(int height) {
-    for (int part = 0; part < shape_.parts; ++part) {
-      for (const int x : by_height_[height]) combine(part, x);
-    }
+  void combine_at(int height, int part) {
+    for (const int x : by_height_[height]) combine(part, x);
+    if (height == this->height() && shape_.after_root) shape_.after_root(part);
   }
   const std::vector<Held>& at_root() const { return at_root_; }
 
- private:
+  // At the end: a rank whose input its parent has read must not return before that is over.
   void return_inputs() {
-    // A rank whose input its parent has read must not return before that is over.
     for (const int x : tree_.order) {
       if (!has_near_parent(x) || !is_read_in_place(x) || has_slots(held_[rank(x)][0].place.buffer)) continue;
       for (int queue = 0; queue < shape_.queues_in_use(); ++queue)
@@ -194,6 +183,7 @@ class Reduction : AlongTree {
     }
   }
 
+ private:
   // A leaf's data can be sent as it is, and fetched if the parent may load it. All other ranks have sums.
   bool is_read_in_place(int x) const {
     const std::vector<Held>& held = held_[rank(x)];
@@ -281,27 +271,49 @@ void broadcast_from_roots(PlanBuilder& builder, Carrier& carrier, const std::vec
   follow(all, finish);
 }
 
+namespace {
+
+// Calls visit(height, reduction) for each height of each tree, what waits for nobody first.
+template <class Visit>
+void by_height(std::deque<Reduction>& all, const Visit& visit) {
+  int highest = 0;
+  for (const Reduction& it : all) highest = std::max(highest, it.height());
+  for (int height = 0; height <= highest; ++height) {
+    for (Reduction& it : all) {
+      if (height <= it.height()) visit(height, it);
+    }
+  }
+}
+
+}  // namespace
+
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                   const HeldByRank& held, Held result) {
-  Reduction(builder, carrier, tree, shape, held, result).make();
+  reduce_along(builder, carrier, std::vector{tree}, {shape}, held, result);
+}
+
+void reduce_along(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
+                  const std::vector<TreeShape>& shapes, const HeldByRank& held, Held result) {
+  std::deque<Reduction> all;
+  for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, result);
+  for (int part = 0; part < shapes[0].parts; ++part) {
+    by_height(all, [&](int height, Reduction& it) { it.combine_at(height, part); });
+  }
+  for (Reduction& it : all) it.return_inputs();
 }
 
 std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                                  const HeldByRank& held) {
-  return Reduction(builder, carrier, tree, shape, held, std::nullopt).make();
+  return reduce_to_roots(builder, carrier, {tree}, {shape}, held)[0];
 }
 
 std::vector<std::vector<Held>> reduce_to_roots(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
                                                const std::vector<TreeShape>& shapes, const HeldByRank& held) {
   std::deque<Reduction> all;
   for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, std::nullopt);
-  int highest = 0;
-  for (const Reduction& it : all) highest = std::max(highest, it.height());
-  for (int height = 0; height <= highest; ++height) {
-    for (Reduction& it : all) {
-      if (height <= it.height()) it.combine_at(height);
-    }
-  }
+  by_height(all, [&](int height, Reduction& it) {
+    for (int part = 0; part < shapes[0].parts; ++part) it.combine_at(height, part);
+  });
   std::vector<std::vector<Held>> at_roots;
   for (const Reduction& it : all) at_roots.push_back(it.at_root());
   return at_roots;
