@@ -174,12 +174,13 @@ class Reduction : AlongTree {
   }
   const std::vector<Held>& at_root() const { return at_root_; }
 
-  // At the end: a rank whose input its parent has read must not return before that is over.
-  void return_inputs() {
+  // At the end: a rank whose input its parent has read must not return before that is over. Adds what ranks have to
+  // await.
+  void return_inputs(std::vector<SignalId>& answers) {
     for (const int x : tree_.order) {
       if (!has_near_parent(x) || !is_read_in_place(x) || has_slots(held_[rank(x)][0].place.buffer)) continue;
       for (int queue = 0; queue < shape_.queues_in_use(); ++queue)
-        builder_.wait(builder_.signal(shape_.queue(queue, tree_.parent[x]), shape_.queue(queue, x)));
+        answers.push_back(builder_.signal(shape_.queue(queue, tree_.parent[x]), shape_.queue(queue, x)));
     }
   }
 
@@ -285,6 +286,14 @@ void by_height(std::deque<Reduction>& all, const Visit& visit) {
   }
 }
 
+// Members are in several trees. If a part waited for the part before it in another tree, each part would take as many
+// steps again.
+void combine_all_parts(std::deque<Reduction>& all, int parts) {
+  by_height(all, [&](int height, Reduction& it) {
+    for (int part = 0; part < parts; ++part) it.combine_at(height, part);
+  });
+}
+
 }  // namespace
 
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
@@ -296,10 +305,17 @@ void reduce_along(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree
                   const std::vector<TreeShape>& shapes, const HeldByRank& held, Held result) {
   std::deque<Reduction> all;
   for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, result);
-  for (int part = 0; part < shapes[0].parts; ++part) {
-    by_height(all, [&](int height, Reduction& it) { it.combine_at(height, part); });
+  if (all.size() == 1) {
+    for (int part = 0; part < shapes[0].parts; ++part) {
+      by_height(all, [&](int height, Reduction& it) { it.combine_at(height, part); });
+    }
+  } else {
+    combine_all_parts(all, shapes[0].parts);
   }
-  for (Reduction& it : all) it.return_inputs();
+  // All say so before any waits, or ranks that are in several trees would wait for one another in turn.
+  std::vector<SignalId> answers;
+  for (Reduction& it : all) it.return_inputs(answers);
+  for (const SignalId& it : answers) builder.wait(it);
 }
 
 std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
@@ -311,9 +327,7 @@ std::vector<std::vector<Held>> reduce_to_roots(PlanBuilder& builder, Carrier& ca
                                                const std::vector<TreeShape>& shapes, const HeldByRank& held) {
   std::deque<Reduction> all;
   for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, std::nullopt);
-  by_height(all, [&](int height, Reduction& it) {
-    for (int part = 0; part < shapes[0].parts; ++part) it.combine_at(height, part);
-  });
+  combine_all_parts(all, shapes[0].parts);
   std::vector<std::vector<Held>> at_roots;
   for (const Reduction& it : all) at_roots.push_back(it.at_root());
   return at_roots;
