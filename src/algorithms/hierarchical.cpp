@@ -33,7 +33,9 @@ namespace {
 // level by its own algorithm: a tree, two trees, or a scatter and an all-gather (AWA-01, AWA-11..16). The root leads
 // its units. hierarchical(4: chain, 2: binomial), root 5:
 //
-//     5 --> 0        5 --> 6 --> 7 --> 4        0 --> 1 --> 2 --> 3        A reduce goes the other way, along trees.
+//     5 --> 0        5 --> 6 --> 7 --> 4        0 --> 1 --> 2 --> 3
+//
+// A reduce goes the other way, along trees; levels of several trees cut the message into pieces (level_trees.hpp).
 //
 // Steps: the sum of those of the levels. Bytes: those of each level, with its share of the message.
 // When: links of unequal speed, many ranks. reduce_scatter and all_gather take fewer steps than a ring over all, and no
@@ -102,7 +104,6 @@ std::vector<AlgorithmArguments> hierarchical_candidates(const AlgorithmArguments
   if (has_root(machine.collective)) {
     add(usual, {2, 4, 8});
     add(machine_levels(machine, "flat", "chain"), {2, 4, 8});
-    if (machine.collective == Collective::kReduce) return all;
     // Long messages over few nodes, medium ones, and short ones.
     add(machine_levels(machine, "double_binary_tree", "chain"), {16, 4});
     add(machine_levels(machine, "double_binary_tree", "binomial"), {4});

@@ -75,6 +75,7 @@ class Execution {
   Folded combine_sources(const Actor& actor, const Operation& operation, int offset);
   void check_widths(const SymbolicQueue& queue, const Operation& operation, const ReduceFacts& facts) const;
   void launch(SymbolicQueue& queue, InFlight& it, const OperationId& to);
+  void wake(SymbolicQueue& queue, int by_rank);
   void arrive(SymbolicQueue& queue, InFlight& it, const Operation& operation);
   void report_deadlock() const;
   void finish();
@@ -235,8 +236,19 @@ void Execution<View>::launch(SymbolicQueue& queue, InFlight& it, const Operation
   it.depth = queue.depth;
   SymbolicQueue& receiver = queue_of(to);
   if (receiver.blocked && receiver.next == to.operation) {
-    receiver.blocked = false;
-    ready_.push_back(&receiver);
+    wake(receiver, queue.rank);
+  }
+}
+
+// A rank goes on as far as it can before the next one's turn: then what it works on is in the caches, while all ranks
+// together have more than fits there. In a ring each rank finds what the one before it has sent, and takes many steps.
+template <class View>
+void Execution<View>::wake(SymbolicQueue& queue, int by_rank) {
+  queue.blocked = false;
+  if (queue.rank == by_rank) {
+    ready_.push_front(&queue);
+  } else {
+    ready_.push_back(&queue);
   }
 }
 

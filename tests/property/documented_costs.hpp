@@ -186,7 +186,8 @@ inline bool inner_levels_lie_on_nodes(const AlgorithmArguments& a, const std::ve
 
 inline bool scatters(const LevelCounts& it) { return it.level.algorithm.starts_with("scatter_"); }
 
-inline int steps_of_broadcast(const LevelCounts& it) {
+// Of a broadcast, and of a reduce, which goes along the same trees.
+inline int steps_of_rooted(const LevelCounts& it) {
   const int n = it.members;
   if (n == 1) return 0;
   if (it.level.algorithm == "double_binary_tree") return n == 2 ? 1 : floor_log2(n - 1) + 1;
@@ -202,7 +203,7 @@ inline int most_steps_of_broadcast(const AlgorithmArguments& a, const std::vecto
   int steps = 0;
   bool streams = true;
   for (const LevelCounts& it : levels_in(a, levels)) {
-    steps += steps_of_broadcast(it);
+    steps += steps_of_rooted(it);
     streams = streams && !scatters(it) && it.level.algorithm != "double_binary_tree";
   }
   if (streams) return steps + calls;
@@ -224,7 +225,7 @@ inline int most_steps(const AlgorithmArguments& a, const std::vector<Level>& lev
   if (a.collective == Collective::kBroadcast) return most_steps_of_broadcast(a, levels);
   if (has_root(a.collective)) {
     int steps = a.access == Access::kZeroCopy ? 1 : 0;
-    for (const LevelCounts& it : levels_in(a, levels)) steps += depth(it);
+    for (const LevelCounts& it : levels_in(a, levels)) steps += steps_of_rooted(it);
     return steps;
   }
   if (!inner_levels_lie_on_nodes(a, levels)) return std::numeric_limits<int>::max();

@@ -134,18 +134,19 @@ std::unique_ptr<BroadcastLevel> made_as(PlanBuilder& builder, Carrier& carrier, 
   return std::make_unique<Made>(builder, carrier, shape);
 }
 
-int64_t one(int) { return 1; }
+template <const RootedTrees& kTrees>
+BroadcastAlgorithm broadcast_along() {
+  return {kTrees.count, made_as<TreesBroadcast<kTrees.make>>, true};
+}
+
 int64_t piece_of_each(int members) { return members; }
-int64_t half_of_each_tree(int members) { return members > 2 ? 2 : 1; }
 
 }  // namespace
 
-BroadcastAlgorithm broadcast_by_binomial() { return {one, made_as<TreesBroadcast<one_tree<add_binomial>>>, true}; }
-BroadcastAlgorithm broadcast_by_chain() { return {one, made_as<TreesBroadcast<one_tree<add_chain>>>, true}; }
-BroadcastAlgorithm broadcast_by_star() { return {one, made_as<TreesBroadcast<one_tree<add_star>>>, true}; }
-BroadcastAlgorithm broadcast_by_double_binary_tree() {
-  return {half_of_each_tree, made_as<TreesBroadcast<two_trees_of_first>>, true};
-}
+BroadcastAlgorithm broadcast_by_binomial() { return broadcast_along<kBinomialTree>(); }
+BroadcastAlgorithm broadcast_by_chain() { return broadcast_along<kChain>(); }
+BroadcastAlgorithm broadcast_by_star() { return broadcast_along<kStar>(); }
+BroadcastAlgorithm broadcast_by_double_binary_tree() { return broadcast_along<kDoubleBinaryTree>(); }
 BroadcastAlgorithm broadcast_by_scatter_ring() { return {piece_of_each, made_as<ScatteredBroadcast<RingGather>>}; }
 BroadcastAlgorithm broadcast_by_scatter_recursive_doubling() {
   return {piece_of_each, made_as<ScatteredBroadcast<DoublingGather>>};

@@ -21,6 +21,10 @@ void add_star(Tree& tree, const std::vector<int>& members, const Level&) {
   for (size_t x = 1; x < members.size(); ++x) tree.add(members[0], members[x]);
 }
 
+int64_t one_for_all(int) { return 1; }
+int64_t one_or_two(int members) { return members > 2 ? 2 : 1; }
+int64_t one_for_each_other(int members) { return std::max(1, members - 1); }
+
 std::vector<int> members_in_order(int members) {
   std::vector<int> order(members);
   std::iota(order.begin(), order.end(), 0);
@@ -42,6 +46,20 @@ std::vector<Tree> two_trees_of_first(int members, const Level& level) {
   std::vector<int> others = members_in_order(members);
   others.erase(others.begin());
   return two_trees_below(0, std::move(others), members);
+}
+
+std::vector<Tree> chains_of_ring(int members, const Level& level) {
+  const int others = members - 1;
+  if (others <= 1) return one_tree<add_chain>(members, level);
+  std::vector<Tree> chains(others, Tree(0, members));
+  for (int i = 0; i < others; ++i) {
+    int above = 0;
+    for (int hops = 0; hops < others; ++hops) {
+      const int below = 1 + (i + others - hops) % others;
+      chains[i].add(std::exchange(above, below), below);
+    }
+  }
+  return chains;
 }
 
 std::vector<TreeShape> shapes_of_trees(const std::vector<Tree>& trees, const std::vector<QueueId>& queues,

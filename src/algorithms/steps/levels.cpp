@@ -251,7 +251,7 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
        .chunks = parts_of_all,
        .make = made_as<TreesLevel<one_tree<add_binomial>>>,
        .broadcast = broadcast_by_binomial(),
-       .add_to_tree = add_binomial},
+       .reduce = kBinomialTree},
       {.name = "chain",
        .parts = true,
        .direction = true,
@@ -259,14 +259,15 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
        .chunks = parts_of_all,
        .make = made_as<TreesLevel<one_tree<add_chain>>>,
        .broadcast = broadcast_by_chain(),
-       .add_to_tree = add_chain},
+       .reduce = kChain},
       {.name = "double_binary_tree",
        .parts = true,
        .direction = true,
        .shares = first_two,
        .chunks = parts_of_halves,
        .make = made_as<TreesLevel<two_trees_of_first_two>>,
-       .broadcast = broadcast_by_double_binary_tree()},
+       .broadcast = broadcast_by_double_binary_tree(),
+       .reduce = kDoubleBinaryTree},
       {.name = "flat",
        .leaders = true,
        .direction = true,
@@ -274,14 +275,19 @@ const std::vector<LevelAlgorithm>& level_algorithms() {
        .chunks = piece_of_each_leader,
        .make = made_as<LeaderLevel>,
        .broadcast = broadcast_by_star(),
-       .add_to_tree = add_star},
+       .reduce = kStar},
       {.name = "rabenseifner", .shares = every_member, .chunks = piece_of_each, .make = made_as<HalvingLevel>},
       {.name = "recursive_doubling",
        .whole = true,
        .shares = only_first,
        .chunks = one,
        .make = made_as<DoublingLevel>},
-      {.name = "ring", .parts = true, .shares = every_member, .chunks = pieces_in_parts, .make = made_as<RingLevel>},
+      {.name = "ring",
+       .parts = true,
+       .shares = every_member,
+       .chunks = pieces_in_parts,
+       .make = made_as<RingLevel>,
+       .reduce = kChainsOfRing},
       {.name = "scatter_recursive_doubling", .direction = true, .broadcast = broadcast_by_scatter_recursive_doubling()},
       {.name = "scatter_ring", .direction = true, .broadcast = broadcast_by_scatter_ring()},
   };
@@ -302,7 +308,7 @@ const LevelAlgorithm& find_level_algorithm(std::string_view name) {
 
 bool serves(const LevelAlgorithm& algorithm, Collective collective) {
   if (collective == Collective::kBroadcast) return algorithm.broadcast.make != nullptr;
-  if (collective == Collective::kReduce) return algorithm.add_to_tree != nullptr;
+  if (collective == Collective::kReduce) return algorithm.reduce.make != nullptr;
   if (algorithm.make == nullptr) return false;
   // Every member has a share, so that it can be the member's block.
   return !has_rank_blocks(collective) || algorithm.shares({.algorithm = std::string(algorithm.name)}, 3) == 3;

@@ -81,8 +81,8 @@ struct LevelAlgorithm {
   std::unique_ptr<LevelSteps> (*make)(PlanBuilder& builder, Carrier& carrier, const LevelShape& shape) = nullptr;
   // Empty if the algorithm serves no broadcast.
   BroadcastAlgorithm broadcast = {};
-  // The tree along which a message goes to member 0 from the others. Null if the algorithm serves no reduce.
-  AddToTree add_to_tree = nullptr;
+  // The trees along which a reduce comes to member 0. Empty if the algorithm serves none.
+  RootedTrees reduce = {};
 };
 
 const std::vector<LevelAlgorithm>& level_algorithms();

@@ -16,13 +16,6 @@ bool lie_on_one_node_each(const AlgorithmArguments& machine) {
   });
 }
 
-// Zero-copy, a message goes down a tree by store, and up by load.
-Direction best_direction(const AlgorithmArguments& machine) {
-  if (machine.access == Access::kZeroCopy && machine.collective == Collective::kBroadcast) return Direction::kStore;
-  if (machine.access == Access::kZeroCopy && machine.collective == Collective::kReduce) return Direction::kLoad;
-  return on_gpus(machine) || !machine.shares.empty() ? Direction::kStore : Direction::kLoad;
-}
-
 }  // namespace
 
 std::vector<std::vector<int>> ranks_within(const AlgorithmArguments& machine, Reach reach) {
@@ -66,6 +59,13 @@ std::vector<Level> usual_levels(const AlgorithmArguments& machine) {
   const bool even = std::all_of(levels.begin(), levels.end(), [&](auto& it) { return is_even(machine, it.reach); });
   for (Level& level : levels) level.leaders = even || level.reach == Reach::kAll ? 0 : 1;
   return levels;
+}
+
+// Zero-copy, a message goes down a tree by store, and up by load.
+Direction best_direction(const AlgorithmArguments& machine) {
+  if (machine.access == Access::kZeroCopy && machine.collective == Collective::kBroadcast) return Direction::kStore;
+  if (machine.access == Access::kZeroCopy && machine.collective == Collective::kReduce) return Direction::kLoad;
+  return on_gpus(machine) || !machine.shares.empty() ? Direction::kStore : Direction::kLoad;
 }
 
 std::vector<Level> with_directions(std::vector<Level> levels, const AlgorithmArguments& machine) {

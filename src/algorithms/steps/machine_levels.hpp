@@ -21,7 +21,8 @@ std::vector<Level> machine_levels(const AlgorithmArguments& machine, std::string
 // All-reduce: flat exchanges in groups and nodes, a ring on top. Where groups or nodes differ in size, their first
 // ranks lead. Broadcast and reduce: chains, and a binomial tree on top.
 std::vector<Level> usual_levels(const AlgorithmArguments& machine);
-// Directions that are open: GPUs store, CPUs load, zero-copy trees do what they can.
+// GPUs store, CPUs load, zero-copy trees do what they can; and levels with that where their direction is open.
+Direction best_direction(const AlgorithmArguments& machine);
 std::vector<Level> with_directions(std::vector<Level> levels, const AlgorithmArguments& machine);
 
 }  // namespace plait

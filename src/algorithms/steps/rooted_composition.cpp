@@ -13,6 +13,7 @@
 #include "algorithms/steps/broadcast_levels.hpp"
 #include "algorithms/steps/composition.hpp"
 #include "algorithms/steps/levels.hpp"
+#include "algorithms/steps/machine_levels.hpp"
 #include "algorithms/steps/tree.hpp"
 #include "algorithms/steps/units.hpp"
 
@@ -40,7 +41,9 @@ void check_level(const Algorithm& algorithm, const AlgorithmArguments& arguments
 void check_zero_copy(const Algorithm& algorithm, const AlgorithmArguments& arguments, const Level& level) {
   const Direction only = arguments.collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
   const Direction direction = level.direction.value_or(Direction::kLoad);
-  if (!find_level_algorithm(level.algorithm).broadcast.streams || direction == only) return;
+  const bool broadcasts = arguments.collective == Collective::kBroadcast;
+  const bool is_tree = !broadcasts || find_level_algorithm(level.algorithm).broadcast.streams;
+  if (!is_tree || direction == only) return;
   refuse(algorithm, "level '", to_text(level), "' of a zero-copy ", name(arguments.collective), " goes by ", name(only),
          ", not by ", name(direction));
 }
@@ -154,12 +157,16 @@ class BroadcastPart {
 
 // ---- Reduce ----
 
-void check_directions(const Algorithm& algorithm, const std::vector<Level>& levels) {
+// That of all levels which name one.
+Direction direction_of(const Algorithm& algorithm, const AlgorithmArguments& arguments,
+                       const std::vector<Level>& levels) {
+  const auto first = std::ranges::find_if(levels, [](const Level& level) { return level.direction.has_value(); });
+  if (first == levels.end()) return best_direction(arguments);
   for (const Level& level : levels) {
-    if (level.direction == levels[0].direction) continue;
-    refuse(algorithm, "level '", to_text(level), "' of a reduce moves data the other way than '", to_text(levels[0]),
-           "'");
+    if (!level.direction || level.direction == first->direction) continue;
+    refuse(algorithm, "level '", to_text(level), "' of a reduce moves data the other way than '", to_text(*first), "'");
   }
+  return *first->direction;
 }
 
 }  // namespace
@@ -186,19 +193,26 @@ Plan compose_broadcast(const Algorithm& algorithm, const AlgorithmArguments& arg
 Plan compose_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
                     int parts) {
   check_rooted_levels(algorithm, arguments, levels);
-  check_directions(algorithm, levels);
   TreeShape shape;
   shape.parts = parts;
-  shape.direction = levels[0].direction.value_or(Direction::kLoad);
+  shape.direction = direction_of(algorithm, arguments, levels);
   shape.zero_copy = arguments.access == Access::kZeroCopy;
-  const Tree tree = tree_over(algorithm, arguments, levels);
-  PlanBuilder builder = start_plan(algorithm, arguments, parts);
+  const auto blocks = blocks_of(algorithm, arguments, levels);
+  const int64_t pieces = pieces_of_trees(levels, blocks);
+  PlanBuilder builder = start_plan(algorithm, arguments, pieces * parts);
+  builder.expect(pieces * parts * arguments.ranks);  // each rank combines each part of each piece
+  const std::vector<Tree> trees = trees_over(arguments, levels, blocks);
   Carrier carrier(builder, arguments.node_of);
   const bool stores = shape.direction == Direction::kStore && !shape.zero_copy;
   for (int i = 0; i < (stores ? std::min(parts, kMostStoringQueues) : 1); ++i) {
     shape.queues.push_back(add_queues(builder, arguments));
   }
-  reduce_along(builder, carrier, tree, shape, all_inputs(arguments.ranks), {output_of(arguments.root)});
+  std::vector<TreeShape> shapes;
+  for (int piece = 0; piece < static_cast<int>(trees.size()); ++piece) {
+    shape.first_chunk = piece * parts;
+    shapes.push_back(shape);
+  }
+  reduce_along(builder, carrier, trees, shapes, all_inputs(arguments.ranks), {output_of(arguments.root)});
   return builder.finish();
 }
 

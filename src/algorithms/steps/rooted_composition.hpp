@@ -14,9 +14,9 @@ namespace plait {
 Plan compose_broadcast(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                        const std::vector<Level>& levels, int parts);
 
-// A reduce goes up one tree, which consists of the trees of all levels. Levels of several trees, or of pieces, are not
-// for it: the root would have to collect the sums of pieces from where they were made, so what is gained on the way is
-// sent once more.
+// A reduce goes the other way: up one tree, which consists of the trees of all levels. Where a level has several trees,
+// the message has as many pieces, and each goes up a tree of its own, all of them to the root. So a rank combines what
+// comes from all levels in one reduce, and the root collects nothing that was summed elsewhere.
 Plan compose_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
                     int parts);
 

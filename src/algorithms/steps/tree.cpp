@@ -166,34 +166,25 @@ class Reduction : AlongTree {
     if (!result_) at_root_ = held_[rank(tree_.root())];
   }
 
-  std::vector<Held> make() {
-    for (int part = 0; part < shape_.parts; ++part) {
-      for (auto at = tree_.order.rbegin(); at != tree_.order.rend(); ++at) combine(part, *at);
-      if (shape_.after_root) shape_.after_root(part);
-    }
-    return_inputs();
-    return at_root_;
-  }
-
-  // The same step by step, so that those of other trees may come in between.
+  // Step by step, so that those of other trees may come in between.
   int height() const { return static_cast<int>(by_height_.size()) - 1; }
-  void combine_at(int height) {
-    for (int part = 0; part < shape_.parts; ++part) {
-      for (const int x : by_height_[height]) combine(part, x);
-    }
+  void combine_at(int height, int part) {
+    for (const int x : by_height_[height]) combine(part, x);
+    if (height == this->height() && shape_.after_root) shape_.after_root(part);
   }
   const std::vector<Held>& at_root() const { return at_root_; }
 
- private:
-  void return_inputs() {
-    // A rank whose input its parent has read must not return before that is over.
+  // At the end: a rank whose input its parent has read must not return before that is over. Adds what ranks have to
+  // await.
+  void return_inputs(std::vector<SignalId>& answers) {
     for (const int x : tree_.order) {
       if (!has_near_parent(x) || !is_read_in_place(x) || has_slots(held_[rank(x)][0].place.buffer)) continue;
       for (int queue = 0; queue < shape_.queues_in_use(); ++queue)
-        builder_.wait(builder_.signal(shape_.queue(queue, tree_.parent[x]), shape_.queue(queue, x)));
+        answers.push_back(builder_.signal(shape_.queue(queue, tree_.parent[x]), shape_.queue(queue, x)));
     }
   }
 
+ private:
   // A leaf's data can be sent as it is, and fetched if the parent may load it. All other ranks have sums.
   bool is_read_in_place(int x) const {
     const std::vector<Held>& held = held_[rank(x)];
@@ -281,27 +272,62 @@ void broadcast_from_roots(PlanBuilder& builder, Carrier& carrier, const std::vec
   follow(all, finish);
 }
 
+namespace {
+
+// Calls visit(height, reduction) for each height of each tree, what waits for nobody first.
+template <class Visit>
+void by_height(std::deque<Reduction>& all, const Visit& visit) {
+  int highest = 0;
+  for (const Reduction& it : all) highest = std::max(highest, it.height());
+  for (int height = 0; height <= highest; ++height) {
+    for (Reduction& it : all) {
+      if (height <= it.height()) visit(height, it);
+    }
+  }
+}
+
+// Members are in several trees. If a part waited for the part before it in another tree, each part would take as many
+// steps again.
+void combine_all_parts(std::deque<Reduction>& all, int parts) {
+  by_height(all, [&](int height, Reduction& it) {
+    for (int part = 0; part < parts; ++part) it.combine_at(height, part);
+  });
+}
+
+}  // namespace
+
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                   const HeldByRank& held, Held result) {
-  Reduction(builder, carrier, tree, shape, held, result).make();
+  reduce_along(builder, carrier, std::vector{tree}, {shape}, held, result);
+}
+
+void reduce_along(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
+                  const std::vector<TreeShape>& shapes, const HeldByRank& held, Held result) {
+  std::deque<Reduction> all;
+  for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, result);
+  if (all.size() == 1) {
+    for (int part = 0; part < shapes[0].parts; ++part) {
+      by_height(all, [&](int height, Reduction& it) { it.combine_at(height, part); });
+    }
+  } else {
+    combine_all_parts(all, shapes[0].parts);
+  }
+  // All say so before any waits, or ranks that are in several trees would wait for one another in turn.
+  std::vector<SignalId> answers;
+  for (Reduction& it : all) it.return_inputs(answers);
+  for (const SignalId& it : answers) builder.wait(it);
 }
 
 std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                                  const HeldByRank& held) {
-  return Reduction(builder, carrier, tree, shape, held, std::nullopt).make();
+  return reduce_to_roots(builder, carrier, {tree}, {shape}, held)[0];
 }
 
 std::vector<std::vector<Held>> reduce_to_roots(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
                                                const std::vector<TreeShape>& shapes, const HeldByRank& held) {
   std::deque<Reduction> all;
   for (size_t i = 0; i < trees.size(); ++i) all.emplace_back(builder, carrier, trees[i], shapes[i], held, std::nullopt);
-  int highest = 0;
-  for (const Reduction& it : all) highest = std::max(highest, it.height());
-  for (int height = 0; height <= highest; ++height) {
-    for (Reduction& it : all) {
-      if (height <= it.height()) it.combine_at(height);
-    }
-  }
+  combine_all_parts(all, shapes[0].parts);
   std::vector<std::vector<Held>> at_roots;
   for (const Reduction& it : all) at_roots.push_back(it.at_root());
   return at_roots;

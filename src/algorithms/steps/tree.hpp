@@ -135,12 +135,15 @@ void broadcast_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, c
 // Zero-copy, the inputs of leaves are read where they are; the direction is then kLoad.
 void reduce_along(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                   const HeldByRank& held, Held result);
+// The same along several trees with one root, of which each takes its own range in as many parts. Members are in
+// several of them: all parts of what waits for nobody come first, and so on by height.
+void reduce_along(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
+                  const std::vector<TreeShape>& shapes, const HeldByRank& held, Held result);
 // The same, but the last reduction is left to the reduce that needs it. Returns what the root has to combine.
 // Not zero-copy.
 std::vector<Held> reduce_to_root(PlanBuilder& builder, Carrier& carrier, const Tree& tree, const TreeShape& shape,
                                  const HeldByRank& held);
-// The same along several trees, of which each takes its own range. Members are in several of them: first they do what
-// waits for nobody, and so on by height. Returns what each root has to combine.
+// The same along several trees, whose roots may differ. Returns what each root has to combine.
 std::vector<std::vector<Held>> reduce_to_roots(PlanBuilder& builder, Carrier& carrier, const std::vector<Tree>& trees,
                                                const std::vector<TreeShape>& shapes, const HeldByRank& held);
 

@@ -2,6 +2,7 @@
 #include "algorithms/steps/units.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "algorithms/steps/arguments.hpp"
@@ -93,6 +94,14 @@ class Partition {
   Units units_;
 };
 
+// Adds what is below the leader of the first unit, who is in the tree: the leaders of the others.
+void add_leaders(Tree& tree, const Tree& of_units, const Units& block) {
+  for (const int unit : of_units.order) {
+    const int above = of_units.parent[unit];
+    if (above >= 0) tree.add(block[above][0], block[unit][0]);
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const AlgorithmArguments& arguments,
@@ -108,17 +117,34 @@ std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const Algo
   return blocks;
 }
 
-Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels) {
-  const auto blocks = blocks_of(algorithm, arguments, levels);
-  Tree tree(arguments.root, arguments.ranks);
-  for (size_t i = levels.size(); i-- > 0;) {
+int64_t pieces_of_trees(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // more than any plan may have
+  int64_t pieces = 1;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const RootedTrees& trees = find_level_algorithm(levels[i].algorithm).reduce;
     for (const Units& block : blocks[i]) {
-      std::vector<int> leaders;
-      for (const std::vector<int>& unit : block) leaders.push_back(unit[0]);
-      find_level_algorithm(levels[i].algorithm).add_to_tree(tree, leaders, levels[i]);
+      pieces = std::min(kMost, std::lcm(pieces, trees.count(static_cast<int>(block.size()))));
     }
   }
-  return tree;
+  return pieces;
+}
+
+std::vector<Tree> trees_over(const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+                             const std::vector<std::vector<Units>>& blocks) {
+  const auto pieces = static_cast<size_t>(pieces_of_trees(levels, blocks));
+  std::vector<Tree> all(pieces, Tree(arguments.root, arguments.ranks));
+  for (size_t i = levels.size(); i-- > 0;) {
+    for (const Units& block : blocks[i]) {
+      const std::vector<Tree> trees =
+          find_level_algorithm(levels[i].algorithm).reduce.make(static_cast<int>(block.size()), levels[i]);
+      for (size_t piece = 0; piece < pieces; ++piece) add_leaders(all[piece], trees[piece % trees.size()], block);
+    }
+  }
+  return all;
+}
+
+Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels) {
+  return trees_over(arguments, levels, blocks_of(algorithm, arguments, levels)).at(0);
 }
 
 }  // namespace plait

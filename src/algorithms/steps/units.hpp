@@ -17,9 +17,15 @@ using Units = std::vector<std::vector<int>>;
 std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                                           const std::vector<Level>& levels);
 
-// The tree along which a message comes from the root to all ranks (AWA-11). The last level's trees join the leaders of
-// its units, and so on down to the first level. So every unit is entered once. Every level's algorithm must have a
-// tree.
+// Into how many pieces a reduce by these levels divides the message, so that each piece goes along one tree of each
+// level; no more than 2^40.
+int64_t pieces_of_trees(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks);
+// The tree of each piece, along which it comes from the root to all ranks, or from them (AWA-11). The last level's
+// trees join the leaders of its units, and so on down to the first level. So every unit is entered once. The levels
+// must serve a reduce.
+std::vector<Tree> trees_over(const AlgorithmArguments& arguments, const std::vector<Level>& levels,
+                             const std::vector<std::vector<Units>>& blocks);
+// The same where there is one: levels of one tree each.
 Tree tree_over(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels);
 
 }  // namespace plait

@@ -211,6 +211,78 @@ TEST(Hierarchical, BroadcastsByAnyPairFromAnyRoot) {
   }
 }
 
+std::string with_direction(const LevelAlgorithm& algorithm, std::string_view direction) {
+  return algorithm.direction ? join(algorithm.name, "(", direction, ")") : std::string(algorithm.name);
+}
+
+// The same backwards: every rank sends everything once, and what leaves a node does so from its leader.
+TEST(Hierarchical, ReducesByAnyPairToAnyRoot) {
+  for (const LevelAlgorithm& inner : level_algorithms()) {
+    for (const LevelAlgorithm& outer : level_algorithms()) {
+      if (!serves(inner, Collective::kReduce) || !serves(outer, Collective::kReduce)) continue;
+      for (const bool zero_copy : {false, true}) {
+        for (const char* direction : {"load", "store"}) {
+          if (zero_copy && direction == std::string_view("store")) continue;
+          const std::string text = join("hierarchical(node: ", with_direction(inner, direction),
+                                        ", all: ", with_direction(outer, direction), zero_copy ? ", zero_copy)" : ")");
+          for (int root = 0; root < 12; ++root) {
+            AlgorithmArguments arguments = on_nodes(3, 4, Collective::kReduce, root);
+            arguments.parts = 1 + root % 3;
+            SCOPED_TRACE(join(text, " to ", root));
+            const VerifiedPlan plan = test::verified(text, arguments);
+            std::vector<int64_t> sent(12, 0);
+            for (const Traffic& it : plan.report().traffic) {
+              if (it.from.rank == it.to.rank) continue;
+              sent[it.from.rank] += it.chunks;
+              const int first = it.from.rank / 4 * 4;
+              if (first == it.to.rank / 4 * 4) continue;
+              EXPECT_EQ(it.from.rank, first == root / 4 * 4 ? root : first);
+            }
+            for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(sent[rank], rank == root ? 0 : plan.plan().chunk_count());
+          }
+        }
+      }
+    }
+  }
+}
+
+// Nodes may have any number of ranks each, and a level any number of members.
+TEST(Hierarchical, ReducesOverAnyNumberOfRanks) {
+  for (const LevelAlgorithm& algorithm : level_algorithms()) {
+    if (!serves(algorithm, Collective::kReduce)) continue;
+    for (const char* direction : {"load", "store"}) {
+      const std::string level = with_direction(algorithm, direction);
+      for (int ranks = 1; ranks <= 33; ranks += ranks < 18 ? 1 : 5) {
+        AlgorithmArguments arguments = hierarchy_of(ranks, Collective::kReduce, ranks * 2 / 3);
+        test::verified(join("hierarchical(all: ", level, ")"), arguments);
+        for (int rank = 0; rank < ranks; ++rank) arguments.node_of.push_back(rank < 5 ? 0 : 1 + (rank - 5) / 3);
+        test::verified(join("hierarchical(node: ", level, ", all: ", level, ", parts=2)"), arguments);
+      }
+    }
+  }
+}
+
+// As docs/algorithms/levels.md says.
+TEST(Hierarchical, StepsOfAReduce) {
+  const auto steps = [](const char* text, int ranks) {
+    return test::verified(text, hierarchy_of(ranks, Collective::kReduce, 1)).report().steps;
+  };
+  EXPECT_EQ(steps("hierarchical(all: ring)", 8), 7);
+  EXPECT_EQ(steps("hierarchical(all: double_binary_tree)", 9), 4);
+  EXPECT_EQ(steps("hierarchical(all: binomial(radix=4))", 16), 2);
+  EXPECT_EQ(steps("hierarchical(4: ring, all: binomial)", 16), 3 + 2);
+}
+
+// Pieces that are under way at once: three of a ring of four, by two of a double binary tree.
+TEST(Hierarchical, EachPieceOfAReduceGoesUpATreeOfItsOwn) {
+  const auto chunks = [](const char* text) {
+    return test::verified(text, on_nodes(4, 4, Collective::kReduce)).plan().chunk_count();
+  };
+  EXPECT_EQ(chunks("hierarchical(node: chain, all: chain)"), 1);
+  EXPECT_EQ(chunks("hierarchical(node: ring, all: ring)"), 3);
+  EXPECT_EQ(chunks("hierarchical(node: ring, all: double_binary_tree, parts=2)"), 12);
+}
+
 // Parts of one queue follow one another, and what comes to a leader by pieces goes on by pieces.
 TEST(Hierarchical, ATreeInsideNodesPassesOnEachPieceOfTheRingOfLeaders) {
   const VerifiedPlan plan =
@@ -282,8 +354,8 @@ TEST(Hierarchical, RefusesLevelsThatDoNotFit) {
           "of a zero-copy broadcast goes by store, not by load");
   const AlgorithmArguments reduce = on_nodes(3, 4, Collective::kReduce);
   refused(reduce, "node: chain(load), all: chain(store)", "the other way than 'node: chain(load)'");
-  refused(reduce, "node: chain, all: double_binary_tree",
-          "of a reduce has no way of its own; use one of: binomial, chain");
+  refused(reduce, "node: chain, all: rabenseifner",
+          "of a reduce has no way of its own; use one of: binomial, chain, double_binary_tree, flat, ring");
   refused(on_nodes(3, 4), "node: flat, all: scatter_ring",
           "'all: scatter_ring(load)' is for a broadcast only; levels of all_reduce are: binomial, chain");
 }
