@@ -187,6 +187,7 @@ def refusals(ranks):
         assert words in (text := failure_of(call, plait.InvalidArgument)), text
 
     refused("tensor is on meta", lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group))
+    refused(f"invalid root rank {ranks.size}", lambda: group.broadcast(torch.ones(2), ranks.size))
     refused("sparse", lambda: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group))
     refused("BAND combines bits", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, group=group))
     numbers = torch.ones(ranks.size, dtype=torch.int32)
@@ -222,6 +223,18 @@ def monitored_barriers(ranks):
         assert f"rank 1 of {ranks.size} did not come within 0.2 s" in error, error
     dist.barrier(ranks.gloo)
     plait.torch.monitored_barrier(ranks.group)
+
+
+@scenario
+def call_with_a_timeout_of_its_own(ranks):
+    """It ends the group as the group's time-out does, only sooner."""
+    if ranks.rank == 0:
+        seconds = timedelta(seconds=0.2)
+        error = failure_of(lambda: dist.barrier(ranks.group, timeout=seconds), plait.Timeout)
+        assert "barrier, call 0 of the process group: not done within 0.2 s" in error, error
+    dist.barrier(ranks.gloo)
+    error = failure_of(lambda: dist.barrier(ranks.group), plait.PeerFailed)
+    assert "rank 0 aborted" in error and "not done within 0.2 s" in error, error
 
 
 @scenario
