@@ -6,7 +6,7 @@ from datetime import timedelta
 import plait
 import torch
 import torch.distributed as dist
-from torch_support import BYTES, COMPLEX, FLOATS, failure_of, same, scenario
+from torch_support import BYTES, COMPLEX, FLOATS, SECONDS, failure_of, same, scenario
 
 
 @scenario
@@ -217,6 +217,7 @@ def mismatched_shapes(ranks):
 def monitored_barriers(ranks):
     for _ in range(3):
         plait.torch.monitored_barrier(ranks.group)
+        ranks.group.monitored_barrier(SECONDS, wait_all_ranks=True)
     if ranks.rank != 1:
         seconds = timedelta(seconds=0.2)
         error = failure_of(lambda: plait.torch.monitored_barrier(ranks.group, seconds), plait.Timeout)

@@ -43,7 +43,8 @@ def futures(ranks):
     first = dist.all_reduce(torch.ones(2), group=ranks.group, async_op=True).get_future()
     same(first.then(again).wait(), torch.full((2,), ranks.size**2 + 1.0))
     work = dist.all_reduce(tensor := torch.ones(2), group=ranks.group, async_op=True)
-    work.wait()
+    work.block_current_stream()
+    same(tensor, torch.full((2,), float(ranks.size)))
     same(work.get_future().wait()[0], tensor)
 
 

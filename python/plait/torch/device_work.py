@@ -63,6 +63,10 @@ class DeviceWork(c10d.Work):
         """The same as wait()."""
         self.wait()
 
+    def block_current_stream(self) -> None:
+        """The same as wait()."""
+        self.wait()
+
     def is_completed(self) -> bool:
         """Whether the GPU is done with the call, or it has failed."""
         return self._event().query()
@@ -202,6 +206,10 @@ class LaterWork(c10d.Work):
         return self._work.wait(left)
 
     def synchronize(self) -> None:
+        """The same as wait()."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
         """The same as wait()."""
         self.wait()
 

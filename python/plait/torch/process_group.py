@@ -419,8 +419,11 @@ class ProcessGroup(dist.ProcessGroup):
         self._gpus.finish()
         core.barrier()
 
-    def monitored_barrier(self, timeout: timedelta | None = None) -> None:
-        """A barrier that names the ranks that did not come; plait.torch.monitored_barrier() calls it."""
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = True) -> None:
+        """A barrier that names the ranks that did not come; plait.torch.monitored_barrier() calls it.
+
+        `wait_all_ranks` makes no difference: all of them are named.
+        """
         seconds = timeout.total_seconds() if timeout else self._settings.timeout_seconds
         name = f"barrier/{self._barriers}"
         self._own_store.set(f"{name}/{self._rank}", "")

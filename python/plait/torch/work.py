@@ -71,6 +71,10 @@ class Work(c10d.Work):
         """The same as wait(): results in host memory are there when it returns."""
         self.wait()
 
+    def block_current_stream(self) -> None:
+        """The same as wait(): what the current stream gets next comes behind the call."""
+        self.wait()
+
     def is_completed(self) -> bool:
         """Whether the call is done or has failed."""
         return self._done.is_set()
