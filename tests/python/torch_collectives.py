@@ -1,6 +1,7 @@
 """Scenarios of collectives, compared with Gloo or with what torch computes."""
 
 import math
+from datetime import timedelta
 
 import plait
 import torch
@@ -346,6 +347,43 @@ def all_to_all_single(ranks):
         dist.all_to_all_single(by_gloo, tensor.contiguous(), group=ranks.gloo)
         dist.all_to_all_single(output, tensor, group=ranks.group)
         same(output, by_gloo)
+
+
+@scenario
+def short_forms(ranks):
+    """Calls of the group itself, as c10d takes them besides those that torch.distributed makes."""
+    group, rank, size = ranks.group, ranks.rank, ranks.size
+    last, soon, operations = size - 1, timedelta(seconds=20), dist.ReduceOp
+    mine, all_ranks = lambda: torch.tensor([rank + 1.0]), [torch.tensor([each + 1.0]) for each in range(size)]
+    everything = torch.cat(all_ranks)
+    for call, expected in (
+        (lambda tensor: group.allreduce(tensor), everything.sum()),
+        (lambda tensor: group.allreduce([tensor], operations.MAX), size),
+        (lambda tensor: group.allreduce(tensor, op=operations.MIN, timeout=soon), 1),
+        (lambda tensor: group.broadcast(tensor, last), size),
+        (lambda tensor: group.broadcast(tensor, root=0, timeout=soon), 1),
+        (
+            lambda tensor: group.reduce(tensor, last, operations.PRODUCT),
+            math.factorial(size) if rank == last else rank + 1,
+        ),
+        (lambda tensor: group.scatter(tensor, all_ranks if rank == last else [], root=last), rank + 1),
+        (lambda tensor: group.reduce_scatter(tensor, all_ranks, operations.SUM), size * (rank + 1)),
+    ):
+        call(tensor := mine()).wait()
+        same(tensor, torch.tensor([float(expected)]))
+    group.allgather(found := [torch.zeros(1) for _ in range(size)], mine()).wait()
+    same(torch.cat(found), everything)
+    group.gather(found := [torch.zeros(1) for _ in range(size)] if rank == 0 else [], mine(), 0).wait()
+    assert rank != 0 or torch.cat(found).equal(everything)
+    group.alltoall_base(found := torch.zeros(size), torch.full((size,), rank + 1.0), [], [], timeout=soon).wait()
+    same(found, everything)
+    group.barrier(timeout=soon).wait()
+    for wrong in (
+        lambda: group.allreduce(mine(), dist.AllreduceOptions(), timeout=soon),
+        lambda: group.broadcast(mine(), op=operations.SUM),
+        lambda: group.barrier(soon, timeout=soon),
+    ):
+        assert "these alone, each once" in failure_of(wrong, TypeError)
 
 
 @scenario

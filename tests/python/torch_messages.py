@@ -6,7 +6,7 @@ from datetime import timedelta
 import plait
 import torch
 import torch.distributed as dist
-from torch_support import BYTES, COMPLEX, FLOATS, failure_of, same, scenario
+from torch_support import BYTES, COMPLEX, FLOATS, SECONDS, failure_of, same, scenario
 
 
 @scenario
@@ -187,6 +187,7 @@ def refusals(ranks):
         assert words in (text := failure_of(call, plait.InvalidArgument)), text
 
     refused("tensor is on meta", lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group))
+    refused(f"invalid root rank {ranks.size}", lambda: group.broadcast(torch.ones(2), ranks.size))
     refused("sparse", lambda: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group))
     refused("BAND combines bits", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, group=group))
     numbers = torch.ones(ranks.size, dtype=torch.int32)
@@ -216,12 +217,25 @@ def mismatched_shapes(ranks):
 def monitored_barriers(ranks):
     for _ in range(3):
         plait.torch.monitored_barrier(ranks.group)
+        ranks.group.monitored_barrier(SECONDS, wait_all_ranks=True)
     if ranks.rank != 1:
         seconds = timedelta(seconds=0.2)
         error = failure_of(lambda: plait.torch.monitored_barrier(ranks.group, seconds), plait.Timeout)
         assert f"rank 1 of {ranks.size} did not come within 0.2 s" in error, error
     dist.barrier(ranks.gloo)
     plait.torch.monitored_barrier(ranks.group)
+
+
+@scenario
+def call_with_a_timeout_of_its_own(ranks):
+    """It ends the group as the group's time-out does, only sooner."""
+    if ranks.rank == 0:
+        seconds = timedelta(seconds=0.2)
+        error = failure_of(lambda: dist.barrier(ranks.group, timeout=seconds), plait.Timeout)
+        assert "barrier, call 0 of the process group: not done within 0.2 s" in error, error
+    dist.barrier(ranks.gloo)
+    error = failure_of(lambda: dist.barrier(ranks.group), plait.PeerFailed)
+    assert "rank 0 aborted" in error and "not done within 0.2 s" in error, error
 
 
 @scenario

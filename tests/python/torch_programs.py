@@ -43,7 +43,8 @@ def futures(ranks):
     first = dist.all_reduce(torch.ones(2), group=ranks.group, async_op=True).get_future()
     same(first.then(again).wait(), torch.full((2,), ranks.size**2 + 1.0))
     work = dist.all_reduce(tensor := torch.ones(2), group=ranks.group, async_op=True)
-    work.wait()
+    work.block_current_stream()
+    same(tensor, torch.full((2,), float(ranks.size)))
     same(work.get_future().wait()[0], tensor)
 
 
@@ -192,6 +193,44 @@ def ddp_of_sparse_gradients(ranks):
         return [parameter.detach() for parameter in model.parameters()]
 
     close(weights(ranks.group), weights(ranks.gloo))
+
+
+@scenario
+def ddp_of_uneven_inputs(ranks):
+    """Ranks have other numbers of inputs, and DDP divides by how many still have some."""
+
+    def weights(group):
+        model = torch.nn.parallel.DistributedDataParallel(small_model(), process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with model.join(divide_by_initial_world_size=False):
+            for step in range(1 + ranks.rank):
+                optimizer.zero_grad()
+                model(torch.full((3, 1, 8, 8), ranks.rank + step / 4)).square().mean().backward()
+                optimizer.step()
+        return [parameter.detach() for parameter in model.parameters()]
+
+    close(weights(ranks.group), weights(ranks.gloo))
+
+
+@scenario
+def compiled_ddp(ranks):
+    """DDP rebuilds its buckets in the midst of compiled code, which calls the group."""
+
+    def wrap(model):
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=ranks.group, static_graph=True)
+        return torch.compile(wrapped, backend="eager")
+
+    close(trained(ranks, wrap), by_gloo(ranks))
+
+
+@scenario
+def works_that_only_cpp_holds(ranks):
+    """The methods of a call stay what they are where Python has dropped it."""
+    held = [dist.all_reduce(torch.ones(1), group=ranks.group, async_op=True).boxed() for _ in range(3)]
+    for each in held:
+        work = torch._C._distributed_c10d.Work.unbox(each)
+        work.wait()
+        same(work.get_future().wait()[0], torch.full((1,), float(ranks.size)))
 
 
 @scenario

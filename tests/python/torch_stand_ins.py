@@ -14,6 +14,7 @@ import plait.torch
 import torch
 import torch.distributed as dist
 from plait.torch import device_calls, device_messages, gpus
+from plait.torch.compiling import not_compiled
 from plait.torch.rendezvous import meet
 
 
@@ -160,7 +161,7 @@ def _convert(argument):
 
 def _taking_gpus(name):
     method = getattr(plait.torch.ProcessGroup, name)
-    return lambda self, *arguments: method(self, *map(_convert, arguments))
+    return lambda self, *arguments, **named: method(self, *map(_convert, arguments), **named)
 
 
 for _name in (
@@ -171,6 +172,7 @@ for _name in (
     *("all_gather_single_coalesced", "reduce_scatter_single_coalesced", "gather_into_tensor"),
 ):
     setattr(Group, _name, _taking_gpus(_name))
+not_compiled(Group)
 
 
 def register():

@@ -240,7 +240,8 @@ def message_to_host_memory(ranks):
 def split_groups(ranks):
     group = ranks.group
     mine = [0, 1] if ranks.rank < 2 else [2]
-    part = group.split_group(mine, group_name=f"part {mine}", opts=group.options)
+    part = group.split_group(mine, group_name=f"part {mine}", opts=group.options, device_types=[torch.device("cpu")])
+    assert part is part._get_backend(torch.device("cpu")) and not part.supports_tensor_alloc(torch.device("cpu"))
     tensor = torch.ones(1)
     part.allreduce([tensor]).wait()
     assert tensor.item() == len(mine) == part.size() and part.group_name == f"part {mine}"

@@ -20,11 +20,13 @@ class Checks:
 
     def root(self, root: int, what: str) -> int:
         if not 0 <= root < self._size:
-            raise InvalidArgument(f"{what}: rank {root} is none of the group's, which has {self._size}")
+            raise InvalidArgument(f"{what}: invalid root rank {root}; the group has the ranks 0 to {self._size - 1}")
         return root
 
     def peer(self, peer: int, what: str) -> int:
-        if self.root(peer, what) == self._rank:
+        if not 0 <= peer < self._size:
+            raise InvalidArgument(f"{what}: invalid rank {peer}; the group has the ranks 0 to {self._size - 1}")
+        if peer == self._rank:
             raise InvalidArgument(f"{what}: rank {peer} is this rank itself; messages go between two ranks")
         return peer
 

@@ -11,6 +11,7 @@ import torch
 from ..communicator import Communicator
 from ..errors import Error, InvalidArgument
 from .device_work import AsideWork, DeviceWork
+from .work import new_dropped_works
 
 Explain = Callable[[Error], Error]  # also keeps it, for the group
 
@@ -61,6 +62,7 @@ class DeviceCalls:
         self.rank, self.size = communicator.rank, communicator.size
         self.stream = cuda.Stream(device)
         self.cuda = cuda
+        self.dropped = new_dropped_works()
         self._core, self._explain = communicator._core, explain
         self.current_handle, self.number = cuda.current_handle, device.index
         self._streams: dict[int, Any] = {}  # torch's objects of streams that were current, by cudaStream_t

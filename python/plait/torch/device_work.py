@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from ..errors import Error, Timeout
+from .compiling import not_compiled
+from .work import are_small, late
 
 if TYPE_CHECKING:
     from .device_calls import DeviceCalls
@@ -20,11 +22,14 @@ _FIRST_PAUSE = 0.00002  # s
 _LONGEST_PAUSE = 0.005
 
 
+@not_compiled
 class DeviceWork(c10d.Work):
     """One call that a stream performs."""
 
     _end: Any = None  # the event behind the call, or behind what its stream has later; made when it is asked for
     _future: torch.futures.Future | None = None
+    limit: timedelta | None = None  # where the call came with a time-out of its own
+    expire: Callable[[str], None]  # what ends the group then
 
     def __init__(self, calls: DeviceCalls, what: str, number: int, result: Sequence[torch.Tensor], handle: int) -> None:
         """`handle`: the stream of the call, which was the current one."""
@@ -50,11 +55,15 @@ class DeviceWork(c10d.Work):
         if calls.current_handle(calls.number) != self.handle:
             calls.check()
             calls.current_stream().wait_event(self._event())
-        if timeout:
-            self._await(timeout.total_seconds())
+        if timeout or self.limit:
+            self._await(timeout or self.limit, is_own=not timeout)
         return True
 
     def synchronize(self) -> None:
+        """The same as wait()."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
         """The same as wait()."""
         self.wait()
 
@@ -105,20 +114,18 @@ class DeviceWork(c10d.Work):
         """A context in which the stream of the call is torch's current one."""
         return self._calls.cuda.stream(self._stream())
 
-    def _await(self, seconds: float) -> None:
-        event, deadline, pause = self._event(), time.monotonic() + seconds, _FIRST_PAUSE
+    def _await(self, limit: timedelta, *, is_own: bool) -> None:
+        event, deadline, pause = self._event(), time.monotonic() + limit.total_seconds(), _FIRST_PAUSE
         while not event.query():
             if time.monotonic() > deadline:
                 self._calls.check()
-                raise Timeout(
-                    f"{self.what}: not done after {seconds:g} s of wait(); it goes on until the time-out of the "
-                    f"process group, whose error names the ranks that did not come"
-                )
+                raise late(self, limit, is_own=is_own)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         self._calls.check()
 
 
+@not_compiled
 class AsideWork(DeviceWork):
     """One call on the group's own stream.
 
@@ -145,16 +152,20 @@ class AsideWork(DeviceWork):
         calls = self._calls
         calls.check()
         calls.current_stream().wait_event(self._end)
-        if timeout:
-            self._await(timeout.total_seconds())
+        if timeout or self.limit:
+            self._await(timeout or self.limit, is_own=not timeout)
         self._tensors = ()
         return True
 
     def __del__(self) -> None:
+        """Lives on for a while, as Work does."""
         for tensor in self._tensors:
             tensor.record_stream(self._calls.stream)
+        if are_small(self._result):
+            self._calls.dropped.append(self)
 
 
+@not_compiled
 class LaterWork(c10d.Work):
     """A message that waits for its turn before it comes to a stream.
 
@@ -195,6 +206,10 @@ class LaterWork(c10d.Work):
         return self._work.wait(left)
 
     def synchronize(self) -> None:
+        """The same as wait()."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
         """The same as wait()."""
         self.wait()
 

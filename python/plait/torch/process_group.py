@@ -24,22 +24,26 @@ from .. import _core
 from ..errors import Error, InvalidArgument, Timeout
 from . import calls
 from .checks import Checks
+from .compiling import not_compiled
 from .gpus import Gpus
 from .messages import Messages
 from .operations import function_of_bits, is_of_bits, name_of, operation_of
 from .rendezvous import await_all, meet
+from .short_forms import long_form
 from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
-from .work import CallQueue, Work, WorkOfMany, await_callbacks
+from .work import CallQueue, Work, WorkOfMany, await_callbacks, new_dropped_works
 
 Tensors = Sequence[torch.Tensor]
 
 _MOST_SECONDS = 7 * 24 * 3600.0  # the longest time-out that Plait's settings take
 _SECONDS_AT_EXIT = 5.0
+_NO_TIME = timedelta()
 _SETTING_OF_TIMEOUT = re.compile("PLAIT_(BOOTSTRAP_)?TIMEOUT_SEC")
 _groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
 
 
+@not_compiled
 class ProcessGroup(dist.ProcessGroup):
     """Ranks that torch.distributed calls by. Made by init_process_group("plait") and new_group().
 
@@ -74,6 +78,7 @@ class ProcessGroup(dist.ProcessGroup):
             raise self._explain(error) from None
         self._core = self._communicator._core
         self._queue = CallQueue(f"plait-{name}")
+        self._dropped = new_dropped_works()
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
         self._messages = Messages(self._own_store, rank, size, self._settings, self._explain)
         self._gpus = self._make_gpus()
@@ -124,7 +129,13 @@ class ProcessGroup(dist.ProcessGroup):
             )
         return self
 
-    supports_splitting = True
+    # What a Backend says of itself.
+    supports_splitting = supports_coalescing = True
+    supports_shrinking = supports_time_estimate = False
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Whether the group has memory to give out, as fully_shard asks; there is no need to, since it takes any."""
+        return False
 
     def eager_connect_single_device(self, device: torch.device) -> None:
         """Makes the communicator of that GPU at once. init_process_group(device_id=...) asks for it."""
@@ -141,8 +152,12 @@ class ProcessGroup(dist.ProcessGroup):
         opts: _core.Settings | None = None,
         group_name: str | None = None,
         group_desc: str | None = None,
+        device_types: Sequence[torch.device] | None = None,
     ) -> ProcessGroup | None:
-        """A group of some ranks of this one; None for the others. torch.distributed.split_group() calls it."""
+        """A group of some ranks of this one; None for the others. torch.distributed.split_group() calls it.
+
+        `device_types` makes no difference: every group has calls for both kinds of memory.
+        """
         if self._rank not in ranks:
             return None
         group = ProcessGroup(
@@ -181,8 +196,9 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- Collectives ---
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
-        opts = opts or dist.AllreduceOptions()
+    def allreduce(self, tensors: Tensors, opts: Any = None, *more: Any, **named: Any) -> c10d.Work:
+        if type(opts) is not c10d.AllreduceOptions or named:
+            return self._by_long_form("allreduce", (tensors, opts, *more), named)
         return self._reduce_all("all_reduce", tensors, opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
@@ -224,8 +240,9 @@ class ProcessGroup(dist.ProcessGroup):
 
         return self._submit(f"{what} of sparse tensors", tensors, perform, opts)
 
-    def reduce(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
-        opts = opts or dist.ReduceOptions()
+    def reduce(self, tensors: Tensors, opts: Any = None, *more: Any, **named: Any) -> c10d.Work:
+        if type(opts) is not c10d.ReduceOptions or named:
+            return self._by_long_form("reduce", (tensors, opts, *more), named)
         (tensor,) = tensors
         check_tensor(tensor, "reduce", writes=True)
         root = self._check.root(opts.rootRank, "reduce")
@@ -236,8 +253,9 @@ class ProcessGroup(dist.ProcessGroup):
         operation = operation_of(opts.reduceOp, tensor.dtype, "reduce")
         return self._submit("reduce", tensors, lambda core: calls.reduce(core, tensor, operation, root), opts)
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> c10d.Work:
-        opts = opts or dist.BroadcastOptions()
+    def broadcast(self, tensors: Tensors, opts: Any = None, *more: Any, **named: Any) -> c10d.Work:
+        if type(opts) is not c10d.BroadcastOptions or named:
+            return self._by_long_form("broadcast", (tensors, opts, *more), named)
         root = self._check.root(opts.rootRank, "broadcast")
         if len(tensors) == 1:
             work = self._as_it_lies("broadcast", tensors, tensors[0], tensors[0], "sum", opts, root)
@@ -252,7 +270,9 @@ class ProcessGroup(dist.ProcessGroup):
 
         return self._submit("broadcast", tensors, perform, opts)
 
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None, **named: Any) -> c10d.Work:
+        if type(opts) is not c10d.AllgatherOptions or named:
+            return self._by_long_form("allgather", (outputs, inputs, opts), named)
         (tensor,), (parts,) = inputs, outputs
         self._check.parts("all_gather", parts, tensor, writes=True)
         return self._submit(
@@ -295,8 +315,11 @@ class ProcessGroup(dist.ProcessGroup):
 
         return self._submit(what, outputs, perform, opts, [*outputs, *inputs])
 
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> c10d.Work:
-        opts = opts or dist.ReduceScatterOptions()
+    def reduce_scatter(
+        self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None, *more: Any, **named: Any
+    ) -> c10d.Work:
+        if type(opts) is not c10d.ReduceScatterOptions or named:
+            return self._by_long_form("reduce_scatter", (outputs, inputs, opts, *more), named)
         (output,), (parts,) = outputs, inputs
         self._check.parts("reduce_scatter", parts, output, writes=False)
         operation = operation_of(opts.reduceOp, output.dtype, "reduce_scatter")
@@ -326,15 +349,21 @@ class ProcessGroup(dist.ProcessGroup):
 
         return self._submit(what, outputs, perform, opts, [*outputs, *inputs])
 
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> c10d.Work:
-        opts = opts or dist.GatherOptions()
+    def gather(
+        self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None, *more: Any, **named: Any
+    ) -> c10d.Work:
+        if type(opts) is not c10d.GatherOptions or named:
+            return self._by_long_form("gather", (outputs, inputs, opts, *more), named)
         (tensor,), root = inputs, self._check.root(opts.rootRank, "gather")
         parts = self._check.parts_of_root("gather", outputs, tensor, root, writes=True)
         perform = lambda core: calls.gather(core, parts, tensor, root)  # noqa: E731
         return self._submit("gather", parts, perform, opts, [tensor, *parts])
 
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> c10d.Work:
-        opts = opts or dist.ScatterOptions()
+    def scatter(
+        self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None, *more: Any, **named: Any
+    ) -> c10d.Work:
+        if type(opts) is not c10d.ScatterOptions or named:
+            return self._by_long_form("scatter", (outputs, inputs, opts, *more), named)
         (output,), root = outputs, self._check.root(opts.rootRank, "scatter")
         parts = self._check.parts_of_root("scatter", inputs, output, root, writes=False)
         perform = lambda core: calls.scatter(core, output, parts, root)  # noqa: E731
@@ -347,7 +376,10 @@ class ProcessGroup(dist.ProcessGroup):
         output_splits: Sequence[int],
         input_splits: Sequence[int],
         opts: Any = None,
+        **named: Any,
     ) -> c10d.Work:
+        if type(opts) is not c10d.AllToAllOptions or named:
+            return self._by_long_form("alltoall_base", (output, tensor, output_splits, input_splits, opts), named)
         what = "all_to_all_single"
         check_tensor(output, what, writes=True)
         check_tensor(tensor, what)
@@ -374,16 +406,24 @@ class ProcessGroup(dist.ProcessGroup):
         perform = lambda core: calls.all_to_all(core, outputs, inputs)  # noqa: E731
         return self._submit("all_to_all", outputs, perform, opts, [*outputs, *inputs])
 
-    def barrier(self, opts: Any = None) -> c10d.Work:
+    def barrier(self, opts: Any = None, **named: Any) -> c10d.Work:
         """Done when all ranks have called it, and this one's GPUs are done with earlier collectives of the group."""
-        return self._submit("barrier", [], self._barrier, opts)
+        if type(opts) is not c10d.BarrierOptions or named:
+            return self._by_long_form("barrier", (opts,), named)
+        timeout = opts.timeout
+        if timeout <= _NO_TIME:
+            return self._submit("barrier", [], self._barrier, opts)
+        return self._limited(self._submit("barrier", [], self._barrier, None), timeout)
 
     def _barrier(self, core: _core.Communicator) -> None:
         self._gpus.finish()
         core.barrier()
 
-    def monitored_barrier(self, timeout: timedelta | None = None) -> None:
-        """A barrier that names the ranks that did not come; plait.torch.monitored_barrier() calls it."""
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = True) -> None:
+        """A barrier that names the ranks that did not come; plait.torch.monitored_barrier() calls it.
+
+        `wait_all_ranks` makes no difference: all of them are named.
+        """
         seconds = timeout.total_seconds() if timeout else self._settings.timeout_seconds
         name = f"barrier/{self._barriers}"
         self._own_store.set(f"{name}/{self._rank}", "")
@@ -499,6 +539,17 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- What the methods above have in common ---
 
+    def _by_long_form(self, name: str, arguments: Sequence[Any], named: dict[str, Any]) -> c10d.Work:
+        """The same call with the arguments that torch.distributed gives."""
+        arguments, timeout = long_form(name, arguments, named)
+        work = getattr(self, name)(*arguments)
+        return work if timeout is None else self._limited(work, timeout)
+
+    def _limited(self, work: c10d.Work, timeout: timedelta) -> c10d.Work:
+        """The call with a time-out of its own, which counts where it is waited for."""
+        work.limit, work.expire = timeout, self._abort_collectives
+        return work
+
     def _submit(
         self,
         what: str,
@@ -518,7 +569,8 @@ class ProcessGroup(dist.ProcessGroup):
         is_awaited = opts is not None and not opts.asyncOp
         if gpu != HOST:
             return self._counted(self._enqueue(gpu, what, result, function, tensors, is_awaited, computes))
-        work = Work(f"{what}, call {self._calls} of the process group", result)
+        dropped = None if is_awaited else self._dropped
+        work = Work(f"{what}, call {self._calls} of the process group", result, dropped)
 
         def perform() -> None:
             try:

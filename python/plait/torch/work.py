@@ -8,19 +8,34 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch._C import _distributed_c10d as c10d
 
 from ..errors import Error, Timeout
+from .compiling import not_compiled
+
+_SMALL_BYTES = 4096
+_MOST_DROPPED = 64
 
 
+def new_dropped_works() -> deque[c10d.Work]:
+    """The last works of a group that Python has dropped and whose results are small; see Work.__del__()."""
+    return deque(maxlen=_MOST_DROPPED)
+
+
+@not_compiled
 class Work(c10d.Work):
     """One call, from when it was made until it is done or has failed."""
 
-    def __init__(self, what: str, result: Sequence[torch.Tensor] = ()) -> None:
-        """`what`: the call in words; `result`: the tensors that it fills, which futures give."""
+    limit: timedelta | None = None  # where the call came with a time-out of its own
+    expire: Callable[[str], None]  # what ends the group then
+
+    def __init__(self, what: str, result: Sequence[torch.Tensor] = (), dropped: deque[c10d.Work] | None = None) -> None:
+        """`what`: the call in words; `result`: the tensors that it fills and futures give; `dropped`: its group's."""
         super().__init__()
+        self._dropped = dropped
         self.what = what
         self.source = -1  # of a message that was received: the rank in the group that sent it
         self._result = list(result)
@@ -43,19 +58,21 @@ class Work(c10d.Work):
         """Returns when the call is done; raises its error.
 
         Raises Timeout after `timeout`, if it is more than 0. The call goes on then, for as long as its group allows.
+        After the call's own time-out, it raises Timeout, too, and the group ends.
         """
-        seconds = timeout.total_seconds() if timeout else None
-        if not self._done.wait(seconds):
-            raise Timeout(
-                f"{self.what}: not done after {seconds:g} s of wait(); it goes on until the time-out of the process "
-                f"group, whose error names the ranks that did not come"
-            )
+        most = timeout or self.limit
+        if not self._done.wait(most.total_seconds() if most else None):
+            raise late(self, most, is_own=not timeout)
         if self._error is not None:
             raise self._error
         return True
 
     def synchronize(self) -> None:
         """The same as wait(): results in host memory are there when it returns."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """The same as wait(): what the current stream gets next comes behind the call."""
         self.wait()
 
     def is_completed(self) -> bool:
@@ -90,10 +107,37 @@ class Work(c10d.Work):
             self._finished.set_result(None)
         return self._future
 
+    def __del__(self) -> None:
+        """Lives on for a while.
+
+        C++ may hold what Python drops, and then finds the methods of c10d.Work in the place of these: so DDP's join()
+        counts the ranks that have inputs.
+        """
+        if self._dropped is not None and are_small(self._result):
+            self._dropped.append(self)
+
     def _value(self, _: torch.futures.Future) -> list[torch.Tensor]:
         if self._error is not None:
             raise self._error
         return self._result
+
+
+def late(work: Any, limit: timedelta, *, is_own: bool) -> Timeout:
+    """The error of a call that was not done in time. `is_own`: the call came with that limit, and ends its group."""
+    seconds = f"{limit.total_seconds():g} s"
+    if not is_own:
+        return Timeout(
+            f"{work.what}: not done after {seconds} of wait(); it goes on until the time-out of the process group, "
+            f"whose error names the ranks that did not come"
+        )
+    words = f"{work.what}: not done within {seconds}, the time-out of the call"
+    work.expire(words)
+    return Timeout(f"{words}, which ends the process group; see whether all ranks make the call, and how soon")
+
+
+def are_small(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether it is no loss to keep them."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors) <= _SMALL_BYTES
 
 
 _callbacks: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -117,6 +161,7 @@ def await_callbacks(seconds: float) -> None:
         thread.join(max(0.0, end - time.monotonic()))
 
 
+@not_compiled
 class WorkOfMany(Work):
     """Several calls as one."""
 
