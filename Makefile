@@ -198,13 +198,13 @@ tidy: build  ## run clang-tidy over src/ (slow; not part of lint)
 	$(PREPARE) tidy
 	@$(VENV)/bin/clang-tidy -p build/release --quiet $(filter src/%.cpp,$(CPP_FILES))
 
-# A public name that nothing explains is an error, and so is a link that leads nowhere (-W). It is made anew each time (-E):
-# Sphinx does not see that docstrings and headers changed.
 # The pages of docs/algorithms/gallery are made from plans (tools/algorithm_pages.py), so a change of an algorithm, of a
 # machine or of costs changes them.
 gallery: build  ## write docs/algorithms/gallery: what each algorithm does, moves, and where it is chosen
 	@$(VENV)/bin/python tools/algorithm_pages.py
 
+# A public name that nothing explains is an error, and so is a link that leads nowhere (-W). It is made anew each time (-E):
+# Sphinx does not see that docstrings and headers changed.
 reference: build  ## make the reference of every public name, a site in build/reference: open its index.html
 	$(PREPARE) reference
 	@$(VENV)/bin/python -m sphinx -q -E -W --keep-going -j $(JOBS) -c tools/reference docs/reference build/reference

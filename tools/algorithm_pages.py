@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from plait import plans, topology
-from plait.errors import Error
+from plait.errors import InvalidArgument
 
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "docs/algorithms/gallery"
@@ -40,7 +40,7 @@ def made(name: str, nodes: int, collective: str, algorithm: str) -> plans.Machin
     """The plan, or None where the algorithm is not for this machine."""
     try:
         return plans.for_machine(machine(name, nodes), collective, algorithm)
-    except Error:
+    except InvalidArgument:
         return None
 
 
@@ -77,8 +77,10 @@ def picture(algorithm: plans.Algorithm) -> list[str]:
 # ---- What it moves ----
 
 
-def found(pattern: str, text: str, otherwise: str = "0") -> str:
+def found(pattern: str, text: str, otherwise: str | None = None) -> str:
     match = re.search(pattern, text)
+    if match is None and otherwise is None:
+        raise ValueError(f"nothing in this text is as {pattern!r} says:\n{text}")
     return match[1] if match else otherwise
 
 
@@ -131,6 +133,8 @@ def choices() -> dict[str, list[str]]:
 
 def joined(sizes: list[tuple[int, int]]) -> list[str]:
     """Neighbouring ranges as one."""
+    if sizes[-1][1] == 0:
+        return ["none"]  # a barrier
     whole = [list(sizes[0])]
     for first, last in sizes[1:]:
         if first == whole[-1][1] + 1:
@@ -166,7 +170,9 @@ def page(algorithm: plans.Algorithm, chosen: list[str]) -> str:
         lines += ["| collective | machine | message |", "|---|---|---|", *chosen]
     else:
         machines = ", ".join(label(*it) for it in CHOOSING)
-        lines += textwrap.wrap(f"By default on none of {machines}: something else is faster there.", 110)
+        lines += textwrap.wrap(
+            f"By default on none of {machines}: it is no candidate there, or something else should be faster.", 110
+        )
     lines += ["", "Made by `tools/algorithm_pages.py`; change that, or the algorithm.", ""]
     return "\n".join(lines)
 

@@ -1,9 +1,9 @@
 // Measures the network of a communicator over hosts before the first call whose plan may depend on it
 // (PLAIT_NETWORK_GBITS=auto).
 //
-// Where Linux lists no RDMA device, nothing tells how fast the network is. Half a megabyte at 1 Gbit/s does, in some
-// milliseconds, while a plan that sends too many bytes costs as much in each long call. Ranks that make short calls
-// alone never pay, nor does who makes a communicator.
+// Where Linux lists no RDMA device, nothing tells how fast the network is. Some messages do, in some milliseconds,
+// while a plan that sends too many bytes costs as much in each long call. Ranks that make short calls alone never pay,
+// nor does who makes a communicator.
 //
 // The first rank of each host sends a train of messages to that of the next host, all at once, and ranks agree on the
 // slowest. All of it are calls of all ranks, so it fails as calls do.

@@ -171,6 +171,11 @@ struct MeasuredOn {
   std::string text() const;       // "up to 4 ranks of H100, H200"
 };
 
+// An algorithm that is no candidate, since measurements say what the model does not know.
+struct UnsuitedAlgorithm {
+  std::string name, why;
+};
+
 struct Profile {
   std::string name;
   std::string source;  // machine, date, command and commit, for people
@@ -184,6 +189,7 @@ struct Profile {
   std::vector<TunedTable> tuned;
   MeasuredOn measured_on;
   std::optional<HostPathProfile> host_path;
+  std::vector<UnsuitedAlgorithm> unsuited;
   int few_sms = 0;  // a limit below this is few
 };
 

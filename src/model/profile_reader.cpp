@@ -400,6 +400,17 @@ std::vector<TunedTable> read_tuned(const JsonValue& root) {
   return all;
 }
 
+std::vector<UnsuitedAlgorithm> read_unsuited(const JsonValue& root) {
+  std::vector<UnsuitedAlgorithm> all;
+  const auto list = root.find("unsuited");
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    const JsonValue it = list->at(i);
+    it.allow_only({"algorithm", "why"});
+    all.push_back({std::string(it.at("algorithm").as_name()), std::string(it.at("why").as_string())});
+  }
+  return all;
+}
+
 }  // namespace
 
 Profile parse_profile(std::string_view text, std::string file) {
@@ -408,7 +419,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   const JsonValue format = root.at("format");
   if (format.as_string() != kFormat) format.fail_expected(join("\"", kFormat, "\""));
   root.allow_only({"format", "name", "source", "fits", "measured_on", "costs", "few_sms", "algorithms", "zero_copy",
-                   "endings", "protocols", "messages", "times", "tuned", "host_path"});
+                   "endings", "protocols", "messages", "times", "tuned", "host_path", "unsuited"});
   Profile profile;
   profile.name = root.at("name").as_name();
   profile.source = read_source(root.at("source"));
@@ -428,6 +439,7 @@ Profile parse_profile(std::string_view text, std::string file) {
   profile.times = read_times(root);
   profile.tuned = read_tuned(root);
   if (const auto path = root.find("host_path")) profile.host_path = read_host_path(*path);
+  profile.unsuited = read_unsuited(root);
   return profile;
 }
 

@@ -120,14 +120,9 @@ class Finder {
     return choices;
   }
 
-  // The model does not know what it costs that ranks of a host wait for each other at each part.
-  bool is_slow_by_measurement(const PlanChoice& choice) const {
-    return machine_.profile->fabric == Fabric::kTcp && choice.algorithm == "nvgroup_ring";
-  }
-
   void add(PlanChoice choice) {
-    if (is_slow_by_measurement(choice)) {
-      return leave_out(choice, "over TCP it was measured to take up to three times as long as plans by levels", false);
+    for (const UnsuitedAlgorithm& it : machine_.profile->unsuited) {
+      if (choice.algorithm == it.name) return leave_out(choice, it.why, false);
     }
     // In more parts it has more chunks and more operations.
     for (const LeftOut& it : found_.left_out) {

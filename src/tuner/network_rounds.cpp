@@ -13,7 +13,8 @@ constexpr double kMostSeconds = 0.015;
 constexpr double kAlike = 1.15;
 // A round of fewer seconds may be a burst, or two turns of a busy host's scheduler.
 constexpr double kLeastSeconds = 0.004;
-// Two rates of which the slower one had only more to wait for.
+// Two rates of which the slower one had only more to wait for. Those further apart need another round: one of them was
+// a burst, or a stall of a host or of TCP, which can be as long as a hundred rounds.
 constexpr double kDisturbed = 2;
 // What no network reaches: the bytes of all hosts may lie there before they are looked for.
 constexpr double kMostGbps = 100;
@@ -26,7 +27,7 @@ double in_two_figures(double number) {
 }  // namespace
 
 bool NetworkRounds::last_two_are_within(double factor) const {
-  return rounds_ > 2 && std::max(before_, last_) <= factor * std::min(before_, last_);
+  return rounds_ > 1 && std::max(before_, last_) <= factor * std::min(before_, last_);
 }
 
 // In the first round ranks come as late as they come to the call that wants to know.
@@ -37,9 +38,9 @@ void NetworkRounds::agree(const Round& round) {
   seconds_ += seconds;
   total_bytes_ += bytes_;
   ++rounds_;
-  is_over_ =
-      rounds_ == kMostRounds || seconds_ >= kMostSeconds || (seconds >= kLeastSeconds && last_two_are_within(kAlike));
-  bytes_ = std::min(2 * bytes_, kMostBytes);
+  const bool are_alike = rounds_ > 2 && seconds >= kLeastSeconds && last_two_are_within(kAlike);
+  is_over_ = rounds_ == kMostRounds || are_alike || (seconds_ >= kMostSeconds && last_two_are_within(kDisturbed));
+  if (seconds < kMostSeconds) bytes_ = std::min(2 * bytes_, kMostBytes);
 }
 
 double NetworkRounds::gbps() const {

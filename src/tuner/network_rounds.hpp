@@ -2,8 +2,8 @@
 //
 // A round takes no less than the network needs for it, but more where hosts are busy, TCP begins slowly, or one comes
 // late; and a token bucket lets a burst pass for nothing. So each round has twice the bytes of the one before, and the
-// last two decide. It is over when they agree, or when enough time is spent: what is wanted is which plan is fast, not
-// the last percent.
+// last two decide. It is over when they agree, or when enough time is spent and they are not far apart: what is wanted
+// is which plan is fast, not the last percent.
 //
 // All is a pure function of what ranks agreed on, so all get the same rate.
 #pragma once
@@ -17,7 +17,7 @@ class NetworkRounds {
   // The most of any rank.
   struct Round {
     double seconds = 0;  // from its own beginning to the last arrival
-    double span = 0;     // from the first arrival to the last, seconds: a rank that comes late is not in it
+    double span = 0;     // by the time between arrivals, seconds for all bytes: a rank that comes late is not in it
   };
 
   // What each host sends and gets in the next round.

@@ -2,6 +2,8 @@
 #include "tuner/tuner.hpp"
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/figures.hpp"
@@ -19,6 +21,15 @@ constexpr double kSurelyLess = 1.12;
 bool goes_over_more_paths(const Candidate& it) {
   const std::vector<PathShare>& shares = it.choice.arguments.shares;
   return std::any_of(shares.begin(), shares.end(), [](const PathShare& of) { return of.kind != PathKind::kDirect; });
+}
+
+// Of a host, by its number.
+std::map<int, std::vector<const Device*>> ports_of_hosts(const Topology& topology) {
+  std::map<int, std::vector<const Device*>> ports;
+  for (const Device& it : topology.devices) {
+    if (it.kind == DeviceKind::kNic && it.port_gbps > 0) ports[it.node].push_back(&it);
+  }
+  return ports;
 }
 
 }  // namespace
@@ -78,23 +89,28 @@ void Tuner::check_overrides(bool is_for_gpus) {
   }
 }
 
-std::string Tuner::Network::text() const { return join(digits(gbps), " GB/s each way of a host, ", source); }
+std::string Tuner::Network::text() const {
+  return gbps > 0 ? join(digits(gbps), " GB/s each way of a host, ", source) : "";
+}
 
 Tuner::Network Tuner::network() const {
   if (network_) return *network_;
   Network slowest;
-  for (const Device& it : machine_.topology.devices) {
-    const double gbps = it.port_gbps * machine_.profile->costs.link_efficiency;
-    if (it.kind != DeviceKind::kNic || gbps <= 0 || (slowest.gbps > 0 && slowest.gbps <= gbps)) continue;
-    const bool is_assumed = it.source.starts_with("assumed");
-    slowest = {gbps, is_assumed ? join("assumed by profile ", machine_.profile->name) : "by the speed of its port"};
+  for (const auto& [host, ports] : ports_of_hosts(machine_.topology)) {
+    double gbps = 0;
+    for (const Device* it : ports) gbps += it->port_gbps * machine_.profile->costs.link_efficiency;
+    if (slowest.gbps > 0 && slowest.gbps <= gbps) continue;
+    const bool is_assumed = ports.front()->source.starts_with("assumed");
+    slowest = {gbps, is_assumed ? join("assumed by profile ", machine_.profile->name) : "by the speed of its ports"};
   }
   return slowest;
 }
 
-// Of what links state a long message gets a share.
+// Of what links state a long message gets a share. Each port of a host has a part of what the host has.
 void Tuner::set_network(Network network) {
-  const double port_gbps = network.gbps / machine_.profile->costs.link_efficiency;
+  size_t most_ports = 1;
+  for (const auto& [host, ports] : ports_of_hosts(machine_.topology)) most_ports = std::max(most_ports, ports.size());
+  const double port_gbps = network.gbps / machine_.profile->costs.link_efficiency / static_cast<double>(most_ports);
   machine_.topology = with_ports(machine_.topology, port_gbps, join("a long message gets ", network.text()));
   network_ = std::move(network);
   candidates_.clear();

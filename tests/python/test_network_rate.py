@@ -56,12 +56,16 @@ def said(hosts: namespaces.Hosts, **variables: str) -> list[tuple[list[str], str
         program = hosts.command(rank // RANKS_A_HOST, [sys.executable, "-c", PROGRAM])
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         ranks.append(subprocess.Popen(program, env=environment(**job | variables), text=True, **pipes))
-    texts = [rank.communicate(timeout=TIMEOUT) for rank in ranks]
+    try:
+        texts = [rank.communicate(timeout=TIMEOUT) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
     assert [rank.returncode for rank in ranks] == [0] * len(ranks), texts
     return [(output.splitlines(), error) for output, error in texts]
 
 
-# A link never carries more than it is shaped to, however busy the machine is.
+# A link carries little more than it is shaped to, a burst of 64 KiB, however busy the machine is.
 def test_a_slow_network_is_found_and_spared(hosts):
     ranks = said(hosts, PLAIT_LOG="info")
     assert len({tuple(lines) for lines, _ in ranks}) == 1, ranks
@@ -69,7 +73,7 @@ def test_a_slow_network_is_found_and_spared(hosts):
     assert before == "2.5 GB/s each way of a host, assumed by profile tcp"
     gbps, _, words = after.partition(" GB/s ")
     assert words == "each way of a host, measured"
-    assert 0 < float(gbps) <= 1.1 * hosts.gbps / 8
+    assert 0 < float(gbps) <= 1.4 * hosts.gbps / 8
     assert reason.endswith(f"over {after}")
     assert not plan.startswith("ring"), "which sends half as much again from each host"
     log = ranks[0][1]

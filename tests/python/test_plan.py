@@ -277,10 +277,28 @@ def test_one_reason_is_given_once(run):
     assert err == "plait: error: root 9 does not exist; ranks are 0..5\n"
 
 
-def test_a_note_is_given_once(run):
-    status, out, err = run("plan", "all_reduce", "--algorithm", "rinks", "-n", 4)
+# What nvidia-smi prints says nothing of bandwidths, and notes say what was assumed.
+MATRIX = """\
+\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV2\t0-7\t0
+GPU1\tNV2\t X \t0-7\t0
+"""
+
+
+def test_a_note_is_given_once(run, tmp_path):
+    (tmp_path / "topo.txt").write_text(MATRIX)
+    machine = ["--machine", tmp_path / "topo.txt"]
+    status, out, err = run("plan", "all_reduce", *machine, "--algorithm", "ring")
+    assert status == 0 and "note: " in err
+    notes = [line for line in err.splitlines() if "note: " in line]
+    status, out, err = run("plan", "all_reduce", *machine, "--algorithm", "rinks")
     assert (status, out) == (2, "")
-    assert len(err.splitlines()) == len(set(err.splitlines())) and "'rinks' is not known" in err
+    assert err.splitlines()[:-1] == notes and "'rinks' is not known" in err
+
+
+def test_one_form_is_printed(run):
+    status, out, err = run("plan", "all_reduce", "-n", 4, "--draw", "--format", "text")
+    assert (status, out) == (2, "") and "not allowed with" in err
 
 
 def test_one_rank_is_no_ranks(run, tmp_path):

@@ -54,8 +54,9 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add_plan_options(parser)
     add("--list", action="store_true", help="list the algorithms")
     add("--json", action="store_true", help="print the summary, or the list, as JSON, and not the plan")
-    add("--format", choices=FORMATS, help="print the plan")
-    add("--draw", action="store_const", const="svg", dest="format", help="draw the plan: the same as --format svg")
+    form = parser.add_mutually_exclusive_group().add_argument
+    form("--format", choices=FORMATS, help="print the plan")
+    form("--draw", action="store_const", const="svg", dest="format", help="draw the plan: the same as --format svg")
     add("-o", "--output", type=usage.file, metavar="FILE", help="write the plan to FILE")
     add("--explain", action="store_true", help="what the plan does to every link, and what others would do")
     add(

@@ -27,15 +27,14 @@ namespace {
 
 // The chunks of a part of the message: every level can cut its share of them.
 int64_t chunks_for(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks) {
-  constexpr int64_t kMost = int64_t{1} << 40;  // more than any plan may have
   int64_t chunks = 1, shares = 1;
-  for (size_t i = 0; i < levels.size() && chunks < kMost; ++i) {
+  for (size_t i = 0; i < levels.size() && chunks < kTooManyChunks; ++i) {
     int64_t shares_here = 1;
     for (const Units& block : blocks[i]) {
       const int members = static_cast<int>(block.size());
       chunks = std::lcm(chunks, shares * chunks_of(levels[i], members));
       shares_here = std::lcm(shares_here, int64_t{shares_of(levels[i], members)});
-      if (chunks >= kMost) return kMost;
+      if (chunks >= kTooManyChunks) return kTooManyChunks;
     }
     shares *= shares_here;
   }

@@ -60,13 +60,12 @@ void check_rooted_levels(const Algorithm& algorithm, const AlgorithmArguments& a
 
 // The chunks of a part of the message: every level can cut it as it likes.
 int64_t chunks_of_levels(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks) {
-  constexpr int64_t kMost = int64_t{1} << 40;  // more than any plan may have
   int64_t chunks = 1;
   for (size_t i = 0; i < levels.size(); ++i) {
     const BroadcastAlgorithm& algorithm = find_level_algorithm(levels[i].algorithm).broadcast;
     for (const Units& block : blocks[i]) {
       chunks = std::lcm(chunks, algorithm.chunks(static_cast<int>(block.size())));
-      if (chunks >= kMost) return kMost;
+      if (chunks >= kTooManyChunks) return kTooManyChunks;
     }
   }
   return chunks;

@@ -118,12 +118,11 @@ std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const Algo
 }
 
 int64_t pieces_of_trees(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks) {
-  constexpr int64_t kMost = int64_t{1} << 40;  // more than any plan may have
   int64_t pieces = 1;
   for (size_t i = 0; i < levels.size(); ++i) {
     const RootedTrees& trees = find_level_algorithm(levels[i].algorithm).reduce;
     for (const Units& block : blocks[i]) {
-      pieces = std::min(kMost, std::lcm(pieces, trees.count(static_cast<int>(block.size()))));
+      pieces = std::min(kTooManyChunks, std::lcm(pieces, trees.count(static_cast<int>(block.size()))));
     }
   }
   return pieces;

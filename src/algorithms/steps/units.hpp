@@ -1,12 +1,16 @@
 // The ranks that work together on each level of a hierarchy.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/steps/tree.hpp"
 
 namespace plait {
+
+// More than any plan may have, and still a number when multiplied by any number of parts.
+inline constexpr int64_t kTooManyChunks = int64_t{1} << 31;
 
 // The units of one level that work together: each is a list of ranks, its leader first.
 using Units = std::vector<std::vector<int>>;
@@ -18,7 +22,7 @@ std::vector<std::vector<Units>> blocks_of(const Algorithm& algorithm, const Algo
                                           const std::vector<Level>& levels);
 
 // Into how many pieces a reduce by these levels divides the message, so that each piece goes along one tree of each
-// level; no more than 2^40.
+// level; no more than kTooManyChunks.
 int64_t pieces_of_trees(const std::vector<Level>& levels, const std::vector<std::vector<Units>>& blocks);
 // The tree of each piece, along which it comes from the root to all ranks, or from them (AWA-11). The last level's
 // trees join the leaders of its units, and so on down to the first level. So every unit is entered once. The levels

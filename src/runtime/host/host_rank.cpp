@@ -20,7 +20,10 @@
 namespace plait {
 namespace {
 
-constexpr long kLongestSleepForMemory = 20'000;  // nanoseconds
+// Of a wait for shared memory, nanoseconds; and after how many seconds a rank sleeps as long as in any wait, since it
+// must be somebody's absence that it waits for.
+constexpr long kLongestSleepForMemory = 20'000;
+constexpr double kLongWait = 0.1;
 
 }  // namespace
 
@@ -464,7 +467,7 @@ void HostRank::wait_for(Step step, Reason reason) {
       continue;
     }
     // What a step began may be over at once, and then nothing wakes a sleeper: so two steps have to say the same.
-    const bool long_wait = pause(backoff, progress == before ? progress : Progress::kNone);
+    const bool long_wait = pause(backoff, progress == before ? progress : Progress::kNone, clock.waited());
     before = progress;
     if (backoff.has_spun_out()) shares_core_ = peers_on_this_core() > 0;
     if (!long_wait) continue;
@@ -477,10 +480,11 @@ void HostRank::wait_for(Step step, Reason reason) {
 // A message from another host wakes a rank that sleeps; a signal in shared memory does not. A slow network makes all
 // waits long, also those for what is done at once on this host, and a rank that slept there for long would rest the
 // network.
-bool HostRank::pause(Backoff& backoff, Progress progress) {
+bool HostRank::pause(Backoff& backoff, Progress progress, double waited) {
   if (!others_) return backoff.pause();
+  const bool sleeps_long = progress == Progress::kAwaitsHosts || waited > kLongWait;
   const auto sleep = [&](long nanoseconds) {
-    others_->sleep(progress == Progress::kAwaitsHosts ? nanoseconds : std::min(nanoseconds, kLongestSleepForMemory));
+    others_->sleep(sleeps_long ? nanoseconds : std::min(nanoseconds, kLongestSleepForMemory));
     core_share_.slept(seconds_now());
   };
   if (progress == Progress::kAwaitsHosts && core_share_.is_wanted()) return backoff.sleep(sleep);

@@ -125,7 +125,7 @@ class HostRank {
   template <class Step, class Reason>
   void wait_for(Step step, Reason reason);
   // Pauses once, as Backoff does.
-  bool pause(Backoff& backoff, Progress progress);
+  bool pause(Backoff& backoff, Progress progress, double waited);
 
   std::shared_ptr<Segment> segment_;
   const int rank_;

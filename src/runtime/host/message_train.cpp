@@ -35,6 +35,10 @@ MessageTrain::~MessageTrain() {
   for (NetRequest& it : sends_) others_.cancel(it);
 }
 
-TrainTime MessageTrain::time() const { return {last_arrival_ - begun_, last_arrival_ - first_arrival_}; }
+// The first message is not between two arrivals.
+TrainTime MessageTrain::time() const {
+  constexpr double kAllOfRest = kMessages / (kMessages - 1.0);
+  return {last_arrival_ - begun_, kAllOfRest * (last_arrival_ - first_arrival_)};
+}
 
 }  // namespace plait

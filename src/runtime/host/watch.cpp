@@ -123,7 +123,8 @@ std::string Watch::last_act(int peer) const {
               waiting >= 0 ? join(" and waits there (queue ", waiting >> 32, ", operation ", waiting & 0xffffffff, ")")
               : waiting == kWaitingForScratch
                   ? std::string(" and waits there for others to be done with an earlier call")
-                  : std::string(" and has not finished it"));
+              : waiting == kWaitingForTrain ? std::string(" and waits there for messages that measure the network")
+                                            : std::string(" and has not finished it"));
 }
 
 std::string Watch::last_exchange(int peer) const {

@@ -13,10 +13,15 @@ namespace {
 constexpr Query kLong{Collective::kAllReduce, size_t{64} << 20};
 constexpr double kOneGigabit = 0.118;  // 10^9 bytes/s that TCP carries
 
-Tuner tuner_of_hosts(int hosts, int ranks_of_each, const Settings& settings = {}) {
-  const Topology host = parse_machine_json(R"({"format": "plait-machine 1", "name": "live", "source": "a test",
-    "devices": [{"kind": "cpu", "names": ["cpu0"], "cores": 2}], "links": []})",
-                                           "a test");
+constexpr const char* kHost = R"({"format": "plait-machine 1", "name": "live", "source": "a test",
+    "devices": [{"kind": "cpu", "names": ["cpu0"], "cores": 2}], "links": []})";
+constexpr const char* kHostWithTwoPorts = R"({"format": "plait-machine 1", "name": "live", "source": "a test",
+    "devices": [{"kind": "cpu", "names": ["cpu0"], "cores": 2},
+                {"kind": "nic", "names": ["nic0", "nic1"], "port_gbps": 12.5}],
+    "links": [{"between": [["cpu0", "nic0"], ["cpu0", "nic1"]], "kind": "pcie", "gbps": 32}]})";
+
+Tuner tuner_of_hosts(int hosts, int ranks_of_each, const Settings& settings = {}, const char* text = kHost) {
+  const Topology host = parse_machine_json(text, "a test");
   std::vector<HostView> views;
   for (int i = 0; i < hosts; ++i) views.push_back({join("host", i), host});
   const Topology topology = merge(views);
@@ -70,6 +75,28 @@ TEST(NetworkChoice, SaysWhereTheRateIsFrom) {
     EXPECT_NEAR(port.port_gbps * tuner.machine().profile->costs.link_efficiency, kOneGigabit, 1e-9);
     EXPECT_NE(port.source.find("0.118 GB/s each way of a host, measured"), std::string::npos) << port.source;
   }
+}
+
+// The rate is of a host, whatever ports it has.
+TEST(NetworkChoice, PortsOfAHostShareItsRate) {
+  Tuner tuner = tuner_of_hosts(2, 2, {}, kHostWithTwoPorts);
+  const double share = tuner.machine().profile->costs.link_efficiency;
+  EXPECT_NEAR(tuner.network().gbps, 2 * 12.5 * share, 1e-9) << tuner.network().text();
+  tuner.set_network({4, "given"});
+  for (const int nic : devices_of(tuner.machine().topology, DeviceKind::kNic)) {
+    EXPECT_NEAR(tuner.machine().topology.devices[static_cast<size_t>(nic)].port_gbps * share, 2, 1e-9);
+  }
+}
+
+// What profile tcp says of it.
+TEST(NetworkChoice, NvgroupRingIsNoCandidateOverTcp) {
+  const Tuner tuner = tuner_of_hosts(2, 2);
+  const Candidates found = find_candidates(tuner.machine(), {}, Collective::kAllReduce, 0);
+  for (const Candidate& it : found.all) EXPECT_NE(it.choice.algorithm, "nvgroup_ring");
+  const auto out = std::ranges::find(found.left_out, std::string("nvgroup_ring"),
+                                     [](const LeftOut& it) { return it.plan.algorithm; });
+  ASSERT_NE(out, found.left_out.end());
+  EXPECT_NE(out->why.find("measured"), std::string::npos) << out->why;
 }
 
 TEST(NetworkChoice, KeepsPlans) {

@@ -70,10 +70,25 @@ TEST(NetworkRounds, IsSoonOver) {
     EXPECT_LT(rounds.seconds(), 0.04) << gbps;
     EXPECT_LE(rounds.total_bytes(), size_t{16} << 20) << gbps;
   }
-  // A slow link has one round, of no more than the call that wants to know.
+  // A slow link has two rounds, each of no more than the call that wants to know.
   const NetworkRounds slow = ShapedLink{.gbps = 0.01}.measured();
-  EXPECT_EQ(slow.rounds(), 1);
-  EXPECT_EQ(slow.total_bytes(), size_t{256} << 10);
+  EXPECT_EQ(slow.rounds(), 2);
+  EXPECT_EQ(slow.total_bytes(), size_t{512} << 10);
+}
+
+// A host that is kept from its cores, or TCP that sends again after a loss, makes one round many times as long.
+TEST(NetworkRounds, ForgetsAStall) {
+  for (const double gbps : {0.0125, 0.118, 1.2}) {
+    for (int stalled = 0; stalled < 5; ++stalled) {
+      NetworkRounds rounds;
+      while (!rounds.is_over()) {
+        const double seconds =
+            static_cast<double>(rounds.bytes()) * 1e-9 / gbps + (rounds.rounds() == stalled ? 0.3 : 0);
+        rounds.agree({seconds, seconds});
+      }
+      EXPECT_NEAR(rounds.gbps(), gbps, 0.05 * gbps) << "round " << stalled;
+    }
+  }
 }
 
 // Two figures: runs that differ by noise have the same plans.
