@@ -165,11 +165,10 @@ TEST_F(NetworkRate, ARankThatDiesMeanwhileIsNamed) {
 }
 
 TEST_F(NetworkRate, DifferentCallsAreNamed) {
-  const Outcomes outcomes =
-      run_processes(2, kLimit, over_hosts({0, 1}, patient(), [](Communicator& communicator) {
-                      call_and_check(communicator, sum_of(10));
-                      call_and_check(communicator, sum_of(communicator.rank() == 0 ? kLong : 10));
-                    }));
+  const Outcomes outcomes = run_processes(2, kLimit, over_hosts({0, 1}, patient(), [](Communicator& communicator) {
+                                            call_and_check(communicator, sum_of(10));
+                                            call_and_check(communicator, sum_of(communicator.rank() == 0 ? kLong : 10));
+                                          }));
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(objection(outcome, ErrorCode::kMismatch,
                         {"all_reduce of 262144 int32 (sum), before which", "all_reduce of 10 int32 (sum)"}),

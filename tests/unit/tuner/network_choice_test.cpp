@@ -18,7 +18,7 @@ constexpr const char* kHost = R"({"format": "plait-machine 1", "name": "live", "
 constexpr const char* kHostWithTwoPorts = R"({"format": "plait-machine 1", "name": "live", "source": "a test",
     "devices": [{"kind": "cpu", "names": ["cpu0"], "cores": 2},
                 {"kind": "nic", "names": ["nic0", "nic1"], "port_gbps": 12.5}],
-    "links": [{"between": [["cpu0", "nic0"], ["cpu0", "nic1"]], "kind": "pcie", "gbps": 32}]})";
+    "links": [{"kind": "pcie", "gbps": 32, "pairs": [["cpu0", "nic0"], ["cpu0", "nic1"]]}]})";
 
 Tuner tuner_of_hosts(int hosts, int ranks_of_each, const Settings& settings = {}, const char* text = kHost) {
   const Topology host = parse_machine_json(text, "a test");
