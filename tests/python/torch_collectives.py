@@ -377,7 +377,13 @@ def short_forms(ranks):
     assert rank != 0 or torch.cat(found).equal(everything)
     group.alltoall_base(found := torch.zeros(size), torch.full((size,), rank + 1.0), [], [], timeout=soon).wait()
     same(found, everything)
+    for more in ([], [soon], [dist.AllToAllOptions()]):
+        found = [torch.zeros(1) for _ in range(size)]
+        group.alltoall(found, [mine() for _ in range(size)], *more).wait()
+        same(torch.cat(found), everything)
+    group.alltoall(found, [mine() for _ in range(size)], timeout=soon).wait()
     group.barrier(timeout=soon).wait()
+    group.barrier(timeout=None).wait()
     for wrong in (
         lambda: group.allreduce(mine(), dist.AllreduceOptions(), timeout=soon),
         lambda: group.broadcast(mine(), op=operations.SUM),

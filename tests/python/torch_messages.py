@@ -6,6 +6,7 @@ from datetime import timedelta
 import plait
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 from torch_support import BYTES, COMPLEX, FLOATS, SECONDS, failure_of, same, scenario
 
 
@@ -236,6 +237,28 @@ def call_with_a_timeout_of_its_own(ranks):
     dist.barrier(ranks.gloo)
     error = failure_of(lambda: dist.barrier(ranks.group), plait.PeerFailed)
     assert "rank 0 aborted" in error and "not done within 0.2 s" in error, error
+
+
+@scenario
+def options_with_a_timeout(ranks):
+    """The time-out of a call's options counts, whatever the call, also where its program waits for it at once."""
+    tensor, whole = torch.ones(2), torch.ones(2 * ranks.size)
+    for name, options, tensors in (
+        ("allreduce", dist.AllreduceOptions(), [[tensor]]),
+        ("broadcast", dist.BroadcastOptions(), [[tensor]]),
+        ("_allgather_base", c10d.AllgatherOptions(), [whole, tensor]),
+    ):
+        group = dist.new_group(backend="plait", timeout=SECONDS)
+        options.asyncOp, options.timeout = False, timedelta(seconds=0.2)
+        if name == "broadcast":
+            options.rootRank = 1
+        if ranks.rank == 0:
+            error = failure_of(getattr(group, name)(*tensors, options).wait, plait.Timeout)
+            assert "call 0 of the process group: not done within 0.2 s" in error, error
+        dist.barrier(ranks.gloo)
+        error = failure_of(getattr(group, name)(*tensors).wait, plait.PeerFailed)
+        assert "rank 0 aborted" in error and "not done within 0.2 s" in error, error
+        group.shutdown()
 
 
 @scenario

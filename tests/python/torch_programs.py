@@ -1,7 +1,9 @@
 """Scenarios of what programs do with calls: work, futures, groups, training."""
 
+import gc
 import threading
 import warnings
+import weakref
 from datetime import timedelta
 
 import plait
@@ -215,9 +217,12 @@ def ddp_of_uneven_inputs(ranks):
 @scenario
 def compiled_ddp(ranks):
     """DDP rebuilds its buckets in the midst of compiled code, which calls the group."""
+    import torch._dynamo  # which takes long, and each rank another time; to compile does, too
+
+    group = dist.new_group(backend=dist.get_backend(ranks.group), timeout=4 * SECONDS)
 
     def wrap(model):
-        wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=ranks.group, static_graph=True)
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group, static_graph=True)
         return torch.compile(wrapped, backend="eager")
 
     close(trained(ranks, wrap), by_gloo(ranks))
@@ -231,6 +236,37 @@ def works_that_only_cpp_holds(ranks):
         work = torch._C._distributed_c10d.Work.unbox(each)
         work.wait()
         same(work.get_future().wait()[0], torch.full((1,), float(ranks.size)))
+
+
+@scenario
+def tensors_of_dropped_works(ranks):
+    """A work that was dropped keeps a small result that has nothing large behind it, until its group ends."""
+    gc.collect()
+    gc.disable()
+    try:
+        group = dist.new_group(backend="plait", timeout=SECONDS)
+
+        def is_kept(group, tensor):
+            dist.all_reduce(tensor, group=group, async_op=True).wait()
+            kept = weakref.ref(tensor)
+            del tensor
+            return lambda: kept() is not None
+
+        small = is_kept(group, torch.ones(1))
+        assert small()
+        assert not is_kept(group, torch.ones(10_000)[:1])()
+        assert not is_kept(group, torch.ones(3, requires_grad=True).sum())()
+        assert not is_kept(group, torch.ones(2).to_sparse())()
+        held, there = dist.all_reduce(torch.ones(1), group=group, async_op=True), weakref.ref(group)
+        held.wait()
+        dist.destroy_process_group(group)
+        del group
+        assert not small() and there() is None
+        dropped = weakref.ref(held)
+        del held
+        assert dropped() is None
+    finally:
+        gc.enable()
 
 
 @scenario

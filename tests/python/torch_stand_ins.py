@@ -149,7 +149,7 @@ class Group(plait.torch.ProcessGroup):
 
     def _make_gpus(self):
         self.cuda = Streams()
-        words = (self._explain, self._note)
+        words = (self._failures.explain, self._failures.note)
         return HostForGpus(self._own_store, self._rank, self._size, self._settings, *words, self.cuda)
 
 

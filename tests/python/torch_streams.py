@@ -1,6 +1,7 @@
 """Scenarios of calls on GPUs that need none: what streams wait for what, who keeps memory, what is refused."""
 
 import gc
+import weakref
 from datetime import timedelta
 
 import plait
@@ -87,6 +88,55 @@ def memory_of_calls(ranks):
     gc.collect()
     stream = calls_of(group).stream
     assert sorted(recorded) == sorted([(tensor.data_ptr(), stream), (whole.data_ptr(), stream)], key=lambda it: it[0])
+
+
+@scenario
+def memory_of_dropped_works(ranks):
+    """Works that live on keep no inputs, and nothing at all when their GPU was left."""
+    group, options = ranks.group, dist.GatherOptions()
+    if ranks.rank == 0:
+        parts = [on_gpu(torch.ones(2)) for _ in range(ranks.size)]
+        plait.torch.ProcessGroup.gather(group, [parts], [on_gpu(torch.ones(2))], options).wait()
+        assert torch.cat(parts).eq(1).all()
+    else:
+        tensor = on_gpu(torch.ones(2))
+        work = plait.torch.ProcessGroup.gather(group, [], [tensor], options)  # whose result is empty
+        tensor, work = weakref.ref(tensor), weakref.ref(work)
+        gc.collect()
+        assert work() is not None and tensor() is None
+    result, message = on_gpu(torch.ones(1)), on_gpu(torch.ones(1))
+    plait.torch.ProcessGroup.allreduce(group, [result], asynchronous_options())
+    kept = [weakref.ref(result)]
+    if ranks.rank < 2:
+        give_or_take = plait.torch.ProcessGroup.send if ranks.rank == 0 else plait.torch.ProcessGroup.recv
+        give_or_take(group, [message], 1 - ranks.rank).wait()
+        kept.append(weakref.ref(message))
+    del result, message
+    gc.collect()
+    assert None not in [each() for each in kept]
+    group.shutdown()
+    gc.disable()
+    assert {each() for each in kept} == {None}
+    gc.enable()
+
+
+@scenario
+def timeout_of_a_call_on_a_stream(ranks):
+    """It ends the group. Who was told of it is not told again when the group is destroyed; the others are."""
+    group = ranks.group
+    work = group.allreduce([torch.ones(3)], timeout=timedelta(seconds=0.1))
+    work.wait()
+    dist.barrier(ranks.gloo)
+    if ranks.rank == 0:
+        work._end.query = lambda: False  # a GPU that is never done
+        error = failure_of(work.wait, plait.Timeout)
+        assert "not done within 0.1 s, the time-out of the call, which ends the process group" in error, error
+        assert failure_of(lambda: group.allreduce([torch.ones(3)]), plait.Timeout) == error
+        group.shutdown()
+    dist.barrier(ranks.gloo)
+    if ranks.rank != 0:
+        error = failure_of(group.shutdown, plait.PeerFailed)
+        assert "rank 0 aborted" in error and "not done within 0.1 s" in error, error
 
 
 @scenario

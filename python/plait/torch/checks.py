@@ -19,16 +19,18 @@ class Checks:
         self._rank, self._size = rank, size
 
     def root(self, root: int, what: str) -> int:
-        if not 0 <= root < self._size:
-            raise InvalidArgument(f"{what}: invalid root rank {root}; the group has the ranks 0 to {self._size - 1}")
-        return root
+        return self._rank_of_group(root, f"{what}: invalid root rank")
 
     def peer(self, peer: int, what: str) -> int:
-        if not 0 <= peer < self._size:
-            raise InvalidArgument(f"{what}: invalid rank {peer}; the group has the ranks 0 to {self._size - 1}")
+        self._rank_of_group(peer, f"{what}: invalid rank")
         if peer == self._rank:
             raise InvalidArgument(f"{what}: rank {peer} is this rank itself; messages go between two ranks")
         return peer
+
+    def _rank_of_group(self, rank: int, words: str) -> int:
+        if not 0 <= rank < self._size:
+            raise InvalidArgument(f"{words} {rank}; the group has the ranks 0 to {self._size - 1}")
+        return rank
 
     def parts(self, what: str, parts: Tensors, one: torch.Tensor, *, writes: bool) -> None:
         """A list with a tensor for each rank, and this rank's own tensor, which is given or filled."""

@@ -11,7 +11,7 @@ import torch
 from ..communicator import Communicator
 from ..errors import Error, InvalidArgument
 from .device_work import AsideWork, DeviceWork
-from .work import new_dropped_works
+from .work import DroppedWorks
 
 Explain = Callable[[Error], Error]  # also keeps it, for the group
 
@@ -62,7 +62,7 @@ class DeviceCalls:
         self.rank, self.size = communicator.rank, communicator.size
         self.stream = cuda.Stream(device)
         self.cuda = cuda
-        self.dropped = new_dropped_works()
+        self.dropped = DroppedWorks()
         self._core, self._explain = communicator._core, explain
         self.current_handle, self.number = cuda.current_handle, device.index
         self._streams: dict[int, Any] = {}  # torch's objects of streams that were current, by cudaStream_t
@@ -247,9 +247,14 @@ class DeviceCalls:
             self.communicator.abort(reason)
             is_done.wait(_SECONDS_TO_END)
         try:
-            self.communicator.close()
+            self.leave()
         except Error as error:
             self._explain(error)
+
+    def leave(self) -> None:
+        """Leaves at once, and keeps no works any more."""
+        self.dropped.close()
+        self.communicator.close()
 
 
 def check_not_capturing(what: str, cuda: Any = TorchStreams) -> None:

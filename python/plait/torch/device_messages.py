@@ -168,7 +168,7 @@ class DeviceLane:
         self._fail(Error("the process group was destroyed before the message was done"))
         try:
             if calls is not None:
-                calls.communicator.close()
+                calls.leave()
         except Error as error:
             return None if was_told else self._explain_end(error)
         return None

@@ -13,7 +13,7 @@ from torch._C import _distributed_c10d as c10d
 
 from ..errors import Error, Timeout
 from .compiling import not_compiled
-from .work import are_small, late
+from .work import late
 
 if TYPE_CHECKING:
     from .device_calls import DeviceCalls
@@ -29,7 +29,7 @@ class DeviceWork(c10d.Work):
     _end: Any = None  # the event behind the call, or behind what its stream has later; made when it is asked for
     _future: torch.futures.Future | None = None
     limit: timedelta | None = None  # where the call came with a time-out of its own
-    expire: Callable[[str], None]  # what ends the group then
+    expire: Callable[[Timeout], Error]  # what ends the group then, and gives the error to raise
 
     def __init__(self, calls: DeviceCalls, what: str, number: int, result: Sequence[torch.Tensor], handle: int) -> None:
         """`handle`: the stream of the call, which was the current one."""
@@ -161,8 +161,8 @@ class AsideWork(DeviceWork):
         """Lives on for a while, as Work does."""
         for tensor in self._tensors:
             tensor.record_stream(self._calls.stream)
-        if are_small(self._result):
-            self._calls.dropped.append(self)
+        self._tensors = ()
+        self._calls.dropped.keep(self, self._result)
 
 
 @not_compiled

@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import copy
 import os
-import re
 import sys
 import warnings
 import weakref
@@ -25,6 +24,7 @@ from ..errors import Error, InvalidArgument, Timeout
 from . import calls
 from .checks import Checks
 from .compiling import not_compiled
+from .failures import Failures
 from .gpus import Gpus
 from .messages import Messages
 from .operations import function_of_bits, is_of_bits, name_of, operation_of
@@ -32,14 +32,13 @@ from .rendezvous import await_all, meet
 from .short_forms import long_form
 from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
-from .work import CallQueue, Work, WorkOfMany, await_callbacks, new_dropped_works
+from .work import CallQueue, DroppedWorks, Work, WorkOfMany, await_callbacks
 
 Tensors = Sequence[torch.Tensor]
 
 _MOST_SECONDS = 7 * 24 * 3600.0  # the longest time-out that Plait's settings take
 _SECONDS_AT_EXIT = 5.0
 _NO_TIME = timedelta()
-_SETTING_OF_TIMEOUT = re.compile("PLAIT_(BOOTSTRAP_)?TIMEOUT_SEC")
 _groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
 
 
@@ -69,28 +68,29 @@ class ProcessGroup(dist.ProcessGroup):
         self._rank, self._size = rank, size
         self._name, self._description = name, ""
         self._global_ranks = list(global_ranks) or list(range(size))
-        self._where = _words_for(name, global_ranks)
+        self._failures = Failures(name, global_ranks)
         self._check = Checks(rank, size)
         self._settings = _with_timeout(settings, timeout)
+        self._timeout = timedelta(seconds=self._settings.timeout_seconds)
         try:
             self._communicator, token = meet(store, rank, size, self._settings)
         except Error as error:
-            raise self._explain(error) from None
+            raise self._failures.explain(error) from None
         self._core = self._communicator._core
         self._queue = CallQueue(f"plait-{name}")
-        self._dropped = new_dropped_works()
+        self._dropped = DroppedWorks()
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
-        self._messages = Messages(self._own_store, rank, size, self._settings, self._explain)
+        self._messages = Messages(self._own_store, rank, size, self._settings, self._failures.explain)
         self._gpus = self._make_gpus()
         self._barriers = 0
         self._calls = 0
         self._coalesced: list[Work] | None = None
-        self._failure: Error | None = None  # of a call that ended the communicator
         self._is_left = False
         _groups.add(self)
 
     def _make_gpus(self) -> Gpus:
-        return Gpus(self._own_store, self._rank, self._size, self._settings, self._explain, self._note)
+        words = (self._failures.explain, self._failures.note)
+        return Gpus(self._own_store, self._rank, self._size, self._settings, *words)
 
     # --- What c10d asks of a group ---
 
@@ -164,7 +164,7 @@ class ProcessGroup(dist.ProcessGroup):
             dist.PrefixStore(f"split/{group_name}/", self._own_store),
             list(ranks).index(self._rank),
             len(ranks),
-            timeout or timedelta(seconds=self._settings.timeout_seconds),
+            timeout or self._timeout,
             name=group_name or "",
             global_ranks=[self._global_ranks[rank] for rank in ranks],
             settings=self._settings if opts is None else opts,
@@ -397,7 +397,9 @@ class ProcessGroup(dist.ProcessGroup):
             perform = lambda core: calls.all_to_all_by_splits(core, output, tensor, output_rows, input_rows)  # noqa: E731
         return self._submit(what, [output], perform, opts, [output, tensor])
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> c10d.Work:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None, **named: Any) -> c10d.Work:
+        if type(opts) is not c10d.AllToAllOptions or named:
+            return self._by_long_form("alltoall", (outputs, inputs, opts), named)
         for name, tensors in (("output", outputs), ("input", inputs)):
             if len(tensors) != self._size:
                 raise InvalidArgument(f"all_to_all: {len(tensors)} {name} tensors, but {self._size} ranks")
@@ -410,10 +412,7 @@ class ProcessGroup(dist.ProcessGroup):
         """Done when all ranks have called it, and this one's GPUs are done with earlier collectives of the group."""
         if type(opts) is not c10d.BarrierOptions or named:
             return self._by_long_form("barrier", (opts,), named)
-        timeout = opts.timeout
-        if timeout <= _NO_TIME:
-            return self._submit("barrier", [], self._barrier, opts)
-        return self._limited(self._submit("barrier", [], self._barrier, None), timeout)
+        return self._submit("barrier", [], self._barrier, opts)
 
     def _barrier(self, core: _core.Communicator) -> None:
         self._gpus.finish()
@@ -429,7 +428,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._own_store.set(f"{name}/{self._rank}", "")
         missing = await_all(self._own_store, [f"{name}/{rank}" for rank in range(self._size)], seconds)
         if missing:
-            raise self._explain(
+            raise self._failures.explain(
                 Timeout(
                     f"monitored_barrier: rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of {self._size} "
                     f"did not come within {seconds:g} s"
@@ -508,10 +507,16 @@ class ProcessGroup(dist.ProcessGroup):
         self._communicator.abort(reason)
         self._gpus.abort(reason)
 
+    def _expire(self, error: Timeout) -> Error:
+        """Ends the collectives of all ranks by the time-out of one call. Gives its error, which is told with that."""
+        explained = self._failures.note(error)
+        self._abort_collectives(str(error))
+        return explained
+
     def _end_at_exit(self, words: str, is_failure: bool) -> None:
         reason = f"rank {self._rank}: {words}"
         if is_failure:
-            self._failure = self._failure or Error(reason)
+            self._failures.keep(Error(reason))
             self._abort_collectives(reason)
         unseen = self._leave(_SECONDS_AT_EXIT, reason)
         if unseen is not None:
@@ -522,32 +527,36 @@ class ProcessGroup(dist.ProcessGroup):
         self._is_left = True
         _groups.discard(self)
         if not self._queue.close(seconds):
-            self._failure = self._failure or Error(reason)
+            self._failures.keep(Error(reason))
             self._communicator.abort(reason)
             self._queue.close(_SECONDS_AT_EXIT)
         self._messages.close(reason, _SECONDS_AT_EXIT)
-        was_known = self._failure is not None
-        of_message = self._gpus.close(reason, seconds, _SECONDS_AT_EXIT)
-        self._failure = self._failure or of_message
-        unseen = None if was_known else self._failure
+        was_known = self._failures.first is not None
+        self._failures.keep(self._gpus.close(reason, seconds, _SECONDS_AT_EXIT))
+        unseen = None if was_known else self._failures.first
+        self._dropped.close()
         try:
             self._communicator.close()
         except Error as error:
-            if self._failure is None:
-                warnings.warn(f"process group 'plait': {self._explain(error)}", stacklevel=3)
+            if self._failures.first is None:
+                warnings.warn(f"process group 'plait': {self._failures.explain(error)}", stacklevel=3)
         return unseen
 
     # --- What the methods above have in common ---
 
     def _by_long_form(self, name: str, arguments: Sequence[Any], named: dict[str, Any]) -> c10d.Work:
         """The same call with the arguments that torch.distributed gives."""
-        arguments, timeout = long_form(name, arguments, named)
-        work = getattr(self, name)(*arguments)
-        return work if timeout is None else self._limited(work, timeout)
+        return getattr(self, name)(*long_form(name, arguments, named))
 
-    def _limited(self, work: c10d.Work, timeout: timedelta) -> c10d.Work:
+    def _limit_of(self, opts: Any) -> timedelta | None:
+        """The time-out of the call itself, where it has one that is shorter than the group's."""
+        timeout = _NO_TIME if opts is None else opts.timeout
+        return timeout if _NO_TIME < timeout < self._timeout else None
+
+    def _limited(self, work: c10d.Work, limit: timedelta | None) -> c10d.Work:
         """The call with a time-out of its own, which counts where it is waited for."""
-        work.limit, work.expire = timeout, self._abort_collectives
+        if limit is not None:
+            work.limit, work.expire = limit, self._expire
         return work
 
     def _submit(
@@ -567,19 +576,23 @@ class ProcessGroup(dist.ProcessGroup):
         tensors = result if tensors is None else tensors
         gpu = place_of(tensors, what) if tensors else HOST
         is_awaited = opts is not None and not opts.asyncOp
+        limit = self._limit_of(opts)
         if gpu != HOST:
-            return self._counted(self._enqueue(gpu, what, result, function, tensors, is_awaited, computes))
+            work = self._enqueue(gpu, what, result, function, tensors, is_awaited, computes)
+            return self._counted(self._limited(work, limit))
+        is_awaited = is_awaited and limit is None  # who waits in the call itself does not see the time pass
         dropped = None if is_awaited else self._dropped
         work = Work(f"{what}, call {self._calls} of the process group", result, dropped)
+        core, failures = self._core, self._failures
 
         def perform() -> None:
             try:
-                function(self._core)
+                function(core)
             except Error as error:
-                raise self._note(error) from None
+                raise failures.note(error) from None
 
         self._queue.add(perform, work, is_awaited=is_awaited)
-        return self._counted(work)
+        return self._counted(self._limited(work, limit))
 
     def _enqueue(
         self,
@@ -591,8 +604,8 @@ class ProcessGroup(dist.ProcessGroup):
         is_awaited: bool,
         computes: bool,
     ) -> c10d.Work:
-        if self._failure is not None:
-            raise self._failure
+        if self._failures.first is not None:
+            raise self._failures.first
         on_gpu = self._gpus.calls_on(gpu, what)
         if is_awaited:
             return on_gpu.perform_now(what, self._calls, result, function)
@@ -611,29 +624,17 @@ class ProcessGroup(dist.ProcessGroup):
     ) -> c10d.Work | None:
         """The usual call, sooner: tensors of a GPU that has a communicator, as they lie. None where it is another."""
         on_gpu = self._gpus.calls.get(given.get_device())
-        if on_gpu is None or operation is None or self._failure is not None:
+        if on_gpu is None or operation is None or self._failures.first is not None:
             return None
         run = on_gpu.run_aside if opts is None or opts.asyncOp else on_gpu.run_now
         work = run(collective, self._calls, result, given, out, operation, root)
-        return None if work is None else self._counted(work)
-
-    def _note(self, error: Error) -> Error:
-        """The explained error, which is kept where it ends the group."""
-        explained = self._explain(error)
-        if not isinstance(error, InvalidArgument):
-            self._failure = self._failure or explained
-        return explained
+        return None if work is None else self._counted(self._limited(work, self._limit_of(opts)))
 
     def _counted(self, work: c10d.Work) -> c10d.Work:
         self._calls += 1
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
-
-    def _explain(self, error: Error) -> Error:
-        """The error with what its ranks are in the whole job, and with the time-out that counts."""
-        words = _SETTING_OF_TIMEOUT.sub("the timeout of the process group", str(error)) + self._where
-        return type(error)(words) if words != str(error) else error
 
 
 def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:
@@ -643,13 +644,6 @@ def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.
     made = _core.Settings.from_environment() if settings is None else copy.deepcopy(settings)
     made.timeout_seconds = made.bootstrap_timeout_seconds = min(timeout.total_seconds(), _MOST_SECONDS)
     return made
-
-
-def _words_for(name: str, global_ranks: Sequence[int]) -> str:
-    if not global_ranks or list(global_ranks) == list(range(len(global_ranks))):
-        return ""
-    ranks = ", ".join(map(str, global_ranks))
-    return f" (process group {name}: its ranks, from 0, are the ranks {ranks} of the job)"
 
 
 # A forked child has no rank of its own, and must not end those of its parent.

@@ -7,7 +7,6 @@ too, with `timeout=` in the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -30,29 +29,29 @@ FORMS = {
     "gather": Form(c10d.GatherOptions, 2, {"root": "rootRank"}),
     "scatter": Form(c10d.ScatterOptions, 2, {"root": "rootRank"}),
     "reduce_scatter": Form(c10d.ReduceScatterOptions, 2, {"op": "reduceOp"}),
+    "alltoall": Form(c10d.AllToAllOptions, 2),
     "alltoall_base": Form(c10d.AllToAllOptions, 4),
     "barrier": Form(c10d.BarrierOptions, 0),
 }
 
 
-def long_form(name: str, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[list[Any], timedelta | None]:
-    """The arguments of a method as torch.distributed gives them, and the time-out of the call."""
+def long_form(name: str, arguments: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    """The arguments of a method as torch.distributed gives them."""
     form = FORMS[name]
-    names = [*form.fields, "timeout"]
+    fields = form.fields | {"timeout": "timeout"}
     tensors, rest = arguments[: form.tensors], arguments[form.tensors :]
-    given = {name: value for name, value in zip(names, rest, strict=False) if value is not None}
+    given = {key: value for key, value in zip(fields, rest, strict=False) if value is not None}
     has_options = any(isinstance(value, form.options) for value in rest)
-    if has_options or len(rest) > len(names) or given.keys() & named.keys() or not named.keys() <= set(names):
+    if has_options or len(rest) > len(fields) or given.keys() & named.keys() or not named.keys() <= fields.keys():
         raise TypeError(
-            f"{name}() of a process group takes tensors and either {form.options.__name__} or {', '.join(names)}; pass "
-            f"these alone, each once"
+            f"{name}() of a process group takes tensors and either {form.options.__name__} or {', '.join(fields)}; "
+            f"pass these alone, each once"
         )
-    given |= named
-    timeout = given.pop("timeout", None)
     options = form.options()
-    for key, value in given.items():
-        setattr(options, form.fields[key], value)
-    return [*_listed(tensors), options], timeout
+    for key, value in (given | named).items():
+        if value is not None:
+            setattr(options, fields[key], value)
+    return [*_listed(tensors), options]
 
 
 def _listed(tensors: Sequence[Any]) -> list[Any]:

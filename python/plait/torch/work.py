@@ -20,9 +20,20 @@ _SMALL_BYTES = 4096
 _MOST_DROPPED = 64
 
 
-def new_dropped_works() -> deque[c10d.Work]:
-    """The last works of a group that Python has dropped and whose results are small; see Work.__del__()."""
-    return deque(maxlen=_MOST_DROPPED)
+class DroppedWorks:
+    """The last works that Python has dropped, of a group or a GPU, and whose results are small; see Work.__del__()."""
+
+    def __init__(self) -> None:
+        self._works: deque[c10d.Work] = deque(maxlen=_MOST_DROPPED)
+
+    def keep(self, work: c10d.Work, result: Sequence[torch.Tensor]) -> None:
+        """Has the work live on for a while, if it is no loss to keep its result."""
+        if are_small(result):
+            self._works.append(work)
+
+    def close(self) -> None:
+        """Drops all, and keeps no more: they know their group, which knows this."""
+        self._works = deque(maxlen=0)
 
 
 @not_compiled
@@ -30,9 +41,9 @@ class Work(c10d.Work):
     """One call, from when it was made until it is done or has failed."""
 
     limit: timedelta | None = None  # where the call came with a time-out of its own
-    expire: Callable[[str], None]  # what ends the group then
+    expire: Callable[[Timeout], Error]  # what ends the group then, and gives the error to raise
 
-    def __init__(self, what: str, result: Sequence[torch.Tensor] = (), dropped: deque[c10d.Work] | None = None) -> None:
+    def __init__(self, what: str, result: Sequence[torch.Tensor] = (), dropped: DroppedWorks | None = None) -> None:
         """`what`: the call in words; `result`: the tensors that it fills and futures give; `dropped`: its group's."""
         super().__init__()
         self._dropped = dropped
@@ -113,8 +124,8 @@ class Work(c10d.Work):
         C++ may hold what Python drops, and then finds the methods of c10d.Work in the place of these: so DDP's join()
         counts the ranks that have inputs.
         """
-        if self._dropped is not None and are_small(self._result):
-            self._dropped.append(self)
+        if self._dropped is not None:
+            self._dropped.keep(self, self._result)
 
     def _value(self, _: torch.futures.Future) -> list[torch.Tensor]:
         if self._error is not None:
@@ -122,7 +133,7 @@ class Work(c10d.Work):
         return self._result
 
 
-def late(work: Any, limit: timedelta, *, is_own: bool) -> Timeout:
+def late(work: Any, limit: timedelta, *, is_own: bool) -> Error:
     """The error of a call that was not done in time. `is_own`: the call came with that limit, and ends its group."""
     seconds = f"{limit.total_seconds():g} s"
     if not is_own:
@@ -130,14 +141,19 @@ def late(work: Any, limit: timedelta, *, is_own: bool) -> Timeout:
             f"{work.what}: not done after {seconds} of wait(); it goes on until the time-out of the process group, "
             f"whose error names the ranks that did not come"
         )
-    words = f"{work.what}: not done within {seconds}, the time-out of the call"
-    work.expire(words)
-    return Timeout(f"{words}, which ends the process group; see whether all ranks make the call, and how soon")
+    return work.expire(
+        Timeout(
+            f"{work.what}: not done within {seconds}, the time-out of the call, which ends the process group; see "
+            f"whether all ranks make the call, and how soon"
+        )
+    )
 
 
 def are_small(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether it is no loss to keep them."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors) <= _SMALL_BYTES
+    """Whether it is no loss to keep them, with the whole memory that they are views of. A graph may be large."""
+    if not all(tensor.layout == torch.strided and tensor.grad_fn is None for tensor in tensors):
+        return False
+    return sum(tensor.untyped_storage().nbytes() for tensor in tensors) <= _SMALL_BYTES
 
 
 _callbacks: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
