@@ -89,7 +89,10 @@ def on_fake_gpus(monkeypatch, capsys):
             plan_for=core.plan_for,
             reason_for=core.reason_for,
             launch_for=lambda call: "16 channels, 16 CTAs of 512 threads, LL",
-            **{name: getattr(core, name) for name in ("rank", "size", "closed", "run", "share", "abort", "close")},
+            **{
+                name: getattr(core, name)
+                for name in ("rank", "size", "closed", "network", "run", "share", "abort", "close")
+            },
         )
         return communicator
 
