@@ -16,6 +16,10 @@ from pathlib import Path
 from plait import plans, topology
 from plait.errors import InvalidArgument
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+from tables import markdown
+
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "docs/algorithms/gallery"
 # A small one of which pictures fit a page, then one of each kind.
@@ -31,15 +35,10 @@ def label(name: str, nodes: int) -> str:
     return f"`{name}:nodes={nodes}`" if nodes > 1 else f"`{name}`"
 
 
-def machine(name: str, nodes: int) -> topology.Topology:
-    found = topology.machine(name)
-    return found.replicate(nodes) if nodes > 1 else found
-
-
 def made(name: str, nodes: int, collective: str, algorithm: str) -> plans.MachinePlan | None:
     """The plan, or None where the algorithm is not for this machine."""
     try:
-        return plans.for_machine(machine(name, nodes), collective, algorithm)
+        return plans.for_machine(topology.machine(name, nodes), collective, algorithm)
     except InvalidArgument:
         return None
 
@@ -84,9 +83,9 @@ def found(pattern: str, text: str, otherwise: str | None = None) -> str:
     return match[1] if match else otherwise
 
 
-def moved(collective: str, name: str, nodes: int, plan: plans.MachinePlan) -> str:
+def moved(collective: str, name: str, nodes: int, plan: plans.MachinePlan) -> list[str]:
     summary, explained = plan.plan.summary(), plan.explain()
-    cells = [
+    return [
         f"`{collective}`",
         label(name, nodes),
         f"`{plan.plan.algorithm}`",
@@ -96,7 +95,6 @@ def moved(collective: str, name: str, nodes: int, plan: plans.MachinePlan) -> st
         found(r"bound .*?: (.+? \(\w+, [\d.]+ GB/s\))", explained, "none"),
         found(r"carries ([\d.]+) times the message", explained),
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def moves(algorithm: plans.Algorithm) -> list[str]:
@@ -108,26 +106,23 @@ def moves(algorithm: plans.Algorithm) -> list[str]:
             plan = made(name, nodes, collective, algorithm.name)
             if plan is not None:
                 rows.append(moved(collective, name, nodes, plan))
-    return [
-        "| collective | machine | plan | steps | a rank sends at most | receives | busiest link | carries |",
-        "|---|---|---|---|---|---|---|---|",
-        *rows,
-    ]
+    head = "collective", "machine", "plan", "steps", "a rank sends at most", "receives", "busiest link", "carries"
+    return markdown(head, rows)
 
 
 # ---- Where it is chosen ----
 
 
-def choices() -> dict[str, list[str]]:
+def choices() -> dict[str, list[list[str]]]:
     """By algorithm, rows of what a communicator chooses by default."""
     rows = defaultdict(list)
     for name, nodes in CHOOSING:
         for collective in sorted({it for algorithm in plans.algorithms() for it in algorithm.collectives}):
             ranges = defaultdict(list)
-            for it in plans.for_machine(machine(name, nodes), collective).ranges:
+            for it in plans.for_machine(topology.machine(name, nodes), collective).ranges:
                 ranges[re.sub(r"\(.*", "", str(it["algorithm"]))].append((it["from_bytes"], it["to_bytes"]))
             for algorithm, sizes in ranges.items():
-                rows[algorithm].append(f"| `{collective}` | {label(name, nodes)} | {', '.join(joined(sizes))} |")
+                rows[algorithm].append([f"`{collective}`", label(name, nodes), ", ".join(joined(sizes))])
     return rows
 
 
@@ -144,7 +139,7 @@ def joined(sizes: list[tuple[int, int]]) -> list[str]:
     return [f"{size(first)} to {size(last)}" if last < LONGEST else f"{size(first)} and more" for first, last in whole]
 
 
-def page(algorithm: plans.Algorithm, chosen: list[str]) -> str:
+def page(algorithm: plans.Algorithm, chosen: list[list[str]]) -> str:
     source = f"src/algorithms/{algorithm.name}.cpp"
     lines = [
         f"# {algorithm.name}",
@@ -167,7 +162,7 @@ def page(algorithm: plans.Algorithm, chosen: list[str]) -> str:
         "",
     ]
     if chosen:
-        lines += ["| collective | machine | message |", "|---|---|---|", *chosen]
+        lines += markdown(("collective", "machine", "message"), chosen)
     else:
         machines = ", ".join(label(*it) for it in CHOOSING)
         lines += textwrap.wrap(
@@ -184,12 +179,9 @@ def overview() -> str:
         "Each algorithm with its picture, what it moves on several machines, and where it is chosen. Made by",
         "`tools/algorithm_pages.py` from the plans.",
         "",
-        "| algorithm | collectives | |",
-        "|---|---|---|",
     ]
-    for it in plans.algorithms():
-        lines.append(f"| [{it.name}]({it.name}.md) | {', '.join(it.collectives)} | {it.summary} |")
-    return "\n".join([*lines, ""])
+    rows = [[f"[{it.name}]({it.name}.md)", ", ".join(it.collectives), it.summary] for it in plans.algorithms()]
+    return "\n".join([*lines, *markdown(("algorithm", "collectives", "what it does"), rows), ""])
 
 
 def pages() -> dict[str, str]:

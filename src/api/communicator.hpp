@@ -179,8 +179,8 @@ class Communicator {
   // The machine on which all ranks agreed and for which plans are chosen: the one they found, or that of
   // PLAIT_TOPOLOGY.
   const Topology& topology() const;
-  // What the network between its hosts carries, by which plans are chosen, and where that is from: "0.12 GB/s each way
-  // of a host, measured". It changes once, where it is measured. Empty on one host.
+  // The rate of the network between its hosts, by which plans are chosen, and its source: "0.12 GB/s each way of a
+  // host, measured". It changes once, where it is measured. Empty on one host.
   std::string network() const;
   // The ranks that NVLink joins to each other, lowest first. Without GPUs, all ranks of a node.
   std::vector<std::vector<int>> groups() const;

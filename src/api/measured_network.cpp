@@ -57,7 +57,7 @@ bool measures_network(const Tuner& tuner, const Hosts& hosts, const Settings& se
   if (!are_hosts_of_their_own(hosts, settings) || !parse_network(settings.network_gbits)->measures) return false;
   const std::vector<Device>& devices = tuner.machine().topology.devices;
   return std::ranges::any_of(devices, [](const Device& it) {
-    return it.kind == DeviceKind::kNic && it.port_gbps > 0 && it.source.starts_with("assumed");
+    return it.kind == DeviceKind::kNic && it.port_gbps > 0 && is_assumed(it.source);
   });
 }
 

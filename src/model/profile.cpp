@@ -44,15 +44,13 @@ bool share_a_switch(const Topology& topology, const std::vector<int>& gpus) {
   });
 }
 
-bool is_assumed(const Device& device) { return device.source.starts_with("assumed"); }
-
 // Whether no NIC of several nodes is known: Linux shows RDMA devices alone, and others are assumed
 // (topology/merge.cpp).
 bool are_joined_by_tcp(const Topology& topology, const std::vector<int>& cpus) {
   std::set<int> nodes;
   for (const int cpu : cpus) nodes.insert(device_at(topology, cpu).node);
   return nodes.size() > 1 && std::none_of(topology.devices.begin(), topology.devices.end(), [&](const Device& it) {
-           return it.kind == DeviceKind::kNic && nodes.count(it.node) > 0 && !is_assumed(it);
+           return it.kind == DeviceKind::kNic && nodes.count(it.node) > 0 && !is_assumed(it.source);
          });
 }
 

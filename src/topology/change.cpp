@@ -134,21 +134,20 @@ Topology changed(const Topology& topology, std::string_view changes) {
 }
 
 Topology with_ports(const Topology& topology, double gbps, const std::string& source) {
-  constexpr std::string_view kAssumed = "assumed";
   Topology made = topology;
   std::vector<bool> has_port;
   for (Device& device : made.devices) {
     has_port.push_back(device.kind == DeviceKind::kNic && device.port_gbps > 0);
     if (!has_port.back()) continue;
     device.port_gbps = gbps;
-    device.source = device.source.starts_with(kAssumed) ? join(kAssumed, "; ", source) : source;
+    device.source = is_assumed(device.source) ? join("assumed; ", source) : source;
   }
   for (Link& link : made.links) {
     if (!has_port[static_cast<size_t>(link.a)] && !has_port[static_cast<size_t>(link.b)]) continue;
     if (link.kind == LinkKind::kNetwork) {
       link.gbps = gbps;
       link.source = source;
-    } else if (link.source.starts_with(kAssumed)) {
+    } else if (is_assumed(link.source)) {
       link.gbps = std::max(link.gbps, gbps);
     }
   }

@@ -108,6 +108,9 @@ struct Topology {
 // more devices, links and joined GPUs than the limits above.
 void validate(const Topology& topology);
 
+// Whether facts of a device or link with this source were assumed, since nothing tells them.
+inline bool is_assumed(std::string_view source) { return source.starts_with("assumed"); }
+
 // Returns the indices of all devices of one kind, in order; only those of one node if `node` is given.
 std::vector<int> devices_of(const Topology& topology, DeviceKind kind);
 std::vector<int> devices_of(const Topology& topology, DeviceKind kind, int node);

@@ -100,8 +100,8 @@ Tuner::Network Tuner::network() const {
     double gbps = 0;
     for (const Device* it : ports) gbps += it->port_gbps * machine_.profile->costs.link_efficiency;
     if (slowest.gbps > 0 && slowest.gbps <= gbps) continue;
-    const bool is_assumed = ports.front()->source.starts_with("assumed");
-    slowest = {gbps, is_assumed ? join("assumed by profile ", machine_.profile->name) : "by the speed of its ports"};
+    slowest = {gbps, is_assumed(ports.front()->source) ? join("assumed by profile ", machine_.profile->name)
+                                                       : "by the speed of its ports"};
   }
   return slowest;
 }

@@ -54,8 +54,8 @@ class Tuner {
   void report_to(TunerProgress progress) { progress_ = std::move(progress); }
 
   const RankMachine& machine() const { return machine_; }
-  // What a host's network carries each way for one long message, 10^9 bytes/s, and where that is from: as the topology
-  // has it, or as set_network() said. 0 where nothing joins the ranks' nodes but NVLink.
+  // The network's rate for one long message, each way of a host, 10^9 bytes/s. `source` says where it is from: the
+  // topology, or set_network(). It is 0 where nothing joins the ranks' nodes but NVLink.
   struct Network {
     double gbps = 0;
     std::string source;

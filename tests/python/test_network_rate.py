@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ranks import TIMEOUT, environment, why_no_network
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import namespaces
+from host_namespaces import Hosts, joined_hosts, start_ranks
+from ranks import TIMEOUT
 
 RANKS_A_HOST = 2
 RDMA_DEVICES = Path("/sys/class/infiniband")
@@ -32,30 +28,16 @@ with plait.init() as c:
 
 
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[namespaces.Hosts]:
+def hosts() -> Iterator[Hosts]:
     """Joined at 1 Gbit/s."""
-    if why_no_network():
-        pytest.skip(why_no_network())
     if any(RDMA_DEVICES.glob("*")):
         pytest.skip("RDMA devices tell how fast the network is")
-    made = namespaces.Hosts(2, 1)
-    try:
-        made.__enter__()
-    except namespaces.NotPossible as error:
-        pytest.skip(f"no hosts as namespaces here: {error}")
-    yield made
-    made.__exit__(None, None, None)
+    yield from joined_hosts(2, gbps=1)
 
 
-def said(hosts: namespaces.Hosts, **variables: str) -> list[tuple[list[str], str]]:
+def said(hosts: Hosts, **variables: str) -> list[tuple[list[str], str]]:
     """What each rank printed, to both streams."""
-    ranks = []
-    for rank in range(hosts.count * RANKS_A_HOST):
-        job = {"PLAIT_JOB": "5d2f", "PLAIT_MASTER_ADDR": hosts.address(0), "UCX_TLS": "tcp,self"}
-        job |= {"PLAIT_RANK": str(rank), "PLAIT_WORLD_SIZE": "4", "PLAIT_LOCAL_RANK": str(rank % RANKS_A_HOST)}
-        program = hosts.command(rank // RANKS_A_HOST, [sys.executable, "-c", PROGRAM])
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        ranks.append(subprocess.Popen(program, env=environment(**job | variables), text=True, **pipes))
+    ranks = start_ranks(hosts, RANKS_A_HOST, [sys.executable, "-c", PROGRAM], PLAIT_JOB="5d2f", **variables)
     try:
         texts = [rank.communicate(timeout=TIMEOUT) for rank in ranks]
     finally:

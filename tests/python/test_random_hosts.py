@@ -18,11 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ranks import TIMEOUT, environment, why_no_network
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import namespaces
+from host_namespaces import Hosts, joined_hosts, start_ranks
+from ranks import TIMEOUT
 
 PROGRAM = Path(__file__).with_name("random_hosts.py")
 SHARED_MEMORY = Path("/dev/shm")
@@ -35,34 +32,16 @@ ENDINGS = ("right", "wrong", "failed", "hangs")
 
 
 @pytest.fixture(scope="module", params=[2, 4])
-def hosts(request: pytest.FixtureRequest) -> Iterator[namespaces.Hosts]:
-    if why_no_network():
-        pytest.skip(why_no_network())
-    made = namespaces.Hosts(request.param)
-    try:
-        made.__enter__()
-    except namespaces.NotPossible as error:
-        pytest.skip(f"no hosts as namespaces here: {error}")
-    yield made
-    made.__exit__(None, None, None)
+def hosts(request: pytest.FixtureRequest) -> Iterator[Hosts]:
+    yield from joined_hosts(request.param)
 
 
 class Job:
     """Ranks of random_hosts.py, `ranks` on each host, in their order."""
 
-    def __init__(self, hosts: namespaces.Hosts, ranks: int, seed: int, calls: int) -> None:
-        job = {"PLAIT_JOB": f"{seed:x}", "PLAIT_MASTER_ADDR": hosts.address(0), "PLAIT_WORLD_SIZE": hosts.count * ranks}
-        job |= {"UCX_TLS": "tcp,self", "PLAIT_TIMEOUT_SEC": TIMEOUT_SECONDS}
-        self.ranks = []
-        for rank in range(hosts.count * ranks):
-            said = job | {"PLAIT_RANK": rank, "PLAIT_LOCAL_RANK": rank % ranks}
-            program = hosts.command(rank // ranks, [sys.executable, str(PROGRAM), str(seed), str(calls)])
-            said = {name: str(value) for name, value in said.items()}
-            self.ranks.append(
-                subprocess.Popen(
-                    program, env=environment(**said), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-                )
-            )
+    def __init__(self, hosts: Hosts, ranks: int, seed: int, calls: int) -> None:
+        said = {"PLAIT_JOB": f"{seed:x}", "PLAIT_TIMEOUT_SEC": str(TIMEOUT_SECONDS)}
+        self.ranks = start_ranks(hosts, ranks, [sys.executable, str(PROGRAM), str(seed), str(calls)], **said)
 
     def await_begin(self) -> None:
         assert [rank.stdout.readline() for rank in self.ranks] == ["begun\n"] * len(self.ranks)

@@ -37,7 +37,7 @@ Settings patient() {
 std::string network_of(const Communicator& communicator) { return communicator.tuner().network().text(); }
 bool is_measured(const Communicator& communicator) { return network_of(communicator).ends_with("measured"); }
 
-// What all ranks have alike, or they would not have the same plans.
+// All ranks have one rate, or they would not have the same plans.
 void require_same_network(Communicator& communicator) {
   const double own = communicator.tuner().network().gbps;
   std::vector<double> all(static_cast<size_t>(communicator.size()));

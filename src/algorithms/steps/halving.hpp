@@ -115,7 +115,7 @@ class HalvingSteps {
   std::vector<std::vector<Segment>> fresh_;      // of each member: what it has to store and to pass on
 };
 
-// Of a range that is cut into an equal piece for each queue, far first.
+// Halving over a range, with an equal piece for each queue, far first.
 HalvingSteps::Shape halving_over(const std::vector<QueueId>& queues, ChunkRange range, bool stores_to_peers);
 
 }  // namespace plait

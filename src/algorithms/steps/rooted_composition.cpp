@@ -39,9 +39,9 @@ void check_level(const Algorithm& algorithm, const AlgorithmArguments& arguments
 
 // Zero-copy, parents in a tree store to their children's outputs, or load from their inputs.
 void check_zero_copy(const Algorithm& algorithm, const AlgorithmArguments& arguments, const Level& level) {
-  const Direction only = arguments.collective == Collective::kBroadcast ? Direction::kStore : Direction::kLoad;
-  const Direction direction = level.direction.value_or(Direction::kLoad);
   const bool broadcasts = arguments.collective == Collective::kBroadcast;
+  const Direction only = broadcasts ? Direction::kStore : Direction::kLoad;
+  const Direction direction = level.direction.value_or(Direction::kLoad);
   const bool is_tree = !broadcasts || find_level_algorithm(level.algorithm).broadcast.streams;
   if (!is_tree || direction == only) return;
   refuse(algorithm, "level '", to_text(level), "' of a zero-copy ", name(arguments.collective), " goes by ", name(only),

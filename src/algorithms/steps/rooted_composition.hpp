@@ -14,9 +14,9 @@ namespace plait {
 Plan compose_broadcast(const Algorithm& algorithm, const AlgorithmArguments& arguments,
                        const std::vector<Level>& levels, int parts);
 
-// A reduce goes the other way: up one tree, which consists of the trees of all levels. Where a level has several trees,
-// the message has as many pieces, and each goes up a tree of its own, all of them to the root. So a rank combines what
-// comes from all levels in one reduce, and the root collects nothing that was summed elsewhere.
+// A reduce goes the other way: up one tree, which consists of the trees of all levels. A level of several trees cuts
+// the message into as many pieces. Each piece goes up a tree of its own to the root. So a rank combines what comes from
+// all levels in one reduce, and the root collects nothing that was summed elsewhere.
 Plan compose_reduce(const Algorithm& algorithm, const AlgorithmArguments& arguments, const std::vector<Level>& levels,
                     int parts);
 

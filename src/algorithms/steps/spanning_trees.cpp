@@ -152,7 +152,7 @@ std::vector<Tree> trees_both_ways(const LinkRoom& room, int count) {
   for (int a = 0; a < ranks; ++a) {
     if (room.out_of(a) < count) return {};
     for (int b = a + 1; b < ranks; ++b) {
-      // What is of no use once, between the same two ranks, is of none a second time.
+      // An edge that is of no use is of none a second time.
       for (int left = room.at(a, b); left > 0 && !is_full() && forests.add(a, b);) --left;
     }
   }

@@ -20,9 +20,9 @@
 namespace plait {
 namespace {
 
-// Of a wait for shared memory, nanoseconds; and after how many seconds a rank sleeps as long as in any wait, since it
-// must be somebody's absence that it waits for.
+// Nanoseconds, of a wait for shared memory.
 constexpr long kLongestSleepForMemory = 20'000;
+// Seconds. A longer wait is for a rank that is absent, and sleeps as any wait does.
 constexpr double kLongWait = 0.1;
 
 }  // namespace

@@ -180,70 +180,68 @@ TEST(Hierarchical, BroadcastEntersEveryUnitOnce) {
   }
 }
 
-// AWA-01, AWA-11..16, AWA-20: any pair of algorithms, inside nodes and between them, from any root, staged and direct,
-// by load and by store, and in parts. The message enters each node by its leader only.
-TEST(Hierarchical, BroadcastsByAnyPairFromAnyRoot) {
-  for (const LevelAlgorithm& inner : level_algorithms()) {
-    for (const LevelAlgorithm& outer : level_algorithms()) {
-      if (!serves(inner, Collective::kBroadcast) || !serves(outer, Collective::kBroadcast)) continue;
-      for (const bool zero_copy : {false, true}) {
-        for (const char* direction : {"load", "store"}) {
-          if (zero_copy && direction == std::string_view("load") &&
-              (inner.broadcast.streams || outer.broadcast.streams)) {
-            continue;  // trees store
-          }
-          const std::string text = join("hierarchical(node: ", inner.name, "(", direction, "), all: ", outer.name, "(",
-                                        direction, ")", zero_copy ? ", zero_copy)" : ")");
-          for (int root = 0; root < 12; ++root) {
-            AlgorithmArguments arguments = on_nodes(3, 4, Collective::kBroadcast, root);
-            arguments.parts = 1 + root % 3;
-            SCOPED_TRACE(join(text, " from ", root));
-            const VerifiedPlan plan = test::verified(text, arguments);
-            for (const Traffic& it : plan.report().traffic) {
-              if (it.from.rank / 4 == it.to.rank / 4) continue;
-              const int first = it.to.rank / 4 * 4;
-              EXPECT_EQ(it.to.rank, first == root / 4 * 4 ? root : first);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
 std::string with_direction(const LevelAlgorithm& algorithm, std::string_view direction) {
   return algorithm.direction ? join(algorithm.name, "(", direction, ")") : std::string(algorithm.name);
 }
 
-// The same backwards: every rank sends everything once, and what leaves a node does so from its leader.
-TEST(Hierarchical, ReducesByAnyPairToAnyRoot) {
+// Zero-copy, trees of a broadcast store, and those of a reduce load.
+bool goes_by(const LevelAlgorithm& algorithm, Collective collective, bool zero_copy, std::string_view direction) {
+  if (!zero_copy) return true;
+  if (collective == Collective::kReduce) return direction == "load";
+  return direction == "store" || !algorithm.broadcast.streams;
+}
+
+// Calls check(plan, root) for any pair of algorithms, inside three nodes of four ranks and between them, with any root,
+// staged and direct, by load and by store, and in parts.
+template <class Check>
+void for_any_pair(Collective collective, const Check& check) {
+  std::vector<std::string> texts;
   for (const LevelAlgorithm& inner : level_algorithms()) {
     for (const LevelAlgorithm& outer : level_algorithms()) {
-      if (!serves(inner, Collective::kReduce) || !serves(outer, Collective::kReduce)) continue;
-      for (const bool zero_copy : {false, true}) {
-        for (const char* direction : {"load", "store"}) {
-          if (zero_copy && direction == std::string_view("store")) continue;
-          const std::string text = join("hierarchical(node: ", with_direction(inner, direction),
-                                        ", all: ", with_direction(outer, direction), zero_copy ? ", zero_copy)" : ")");
-          for (int root = 0; root < 12; ++root) {
-            AlgorithmArguments arguments = on_nodes(3, 4, Collective::kReduce, root);
-            arguments.parts = 1 + root % 3;
-            SCOPED_TRACE(join(text, " to ", root));
-            const VerifiedPlan plan = test::verified(text, arguments);
-            std::vector<int64_t> sent(12, 0);
-            for (const Traffic& it : plan.report().traffic) {
-              if (it.from.rank == it.to.rank) continue;
-              sent[it.from.rank] += it.chunks;
-              const int first = it.from.rank / 4 * 4;
-              if (first == it.to.rank / 4 * 4) continue;
-              EXPECT_EQ(it.from.rank, first == root / 4 * 4 ? root : first);
-            }
-            for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(sent[rank], rank == root ? 0 : plan.plan().chunk_count());
-          }
-        }
+      if (!serves(inner, collective) || !serves(outer, collective)) continue;
+      for (const auto& [zero_copy, direction] :
+           {std::pair(false, "load"), {false, "store"}, {true, "load"}, {true, "store"}}) {
+        if (!goes_by(inner, collective, zero_copy, direction) || !goes_by(outer, collective, zero_copy, direction))
+          continue;
+        texts.push_back(join("hierarchical(node: ", with_direction(inner, direction),
+                             ", all: ", with_direction(outer, direction), zero_copy ? ", zero_copy)" : ")"));
       }
     }
   }
+  for (const std::string& text : texts) {
+    for (int root = 0; root < 12; ++root) {
+      AlgorithmArguments arguments = on_nodes(3, 4, collective, root);
+      arguments.parts = 1 + root % 3;
+      SCOPED_TRACE(join(text, ", root ", root));
+      check(test::verified(text, arguments), root);
+    }
+  }
+}
+
+// AWA-01, AWA-11..16, AWA-20: the message enters each node by its leader only.
+TEST(Hierarchical, BroadcastsByAnyPairFromAnyRoot) {
+  for_any_pair(Collective::kBroadcast, [](const VerifiedPlan& plan, int root) {
+    for (const Traffic& it : plan.report().traffic) {
+      if (it.from.rank / 4 == it.to.rank / 4) continue;
+      const int first = it.to.rank / 4 * 4;
+      EXPECT_EQ(it.to.rank, first == root / 4 * 4 ? root : first);
+    }
+  });
+}
+
+// The same backwards: every rank sends everything once, and what leaves a node does so from its leader.
+TEST(Hierarchical, ReducesByAnyPairToAnyRoot) {
+  for_any_pair(Collective::kReduce, [](const VerifiedPlan& plan, int root) {
+    std::vector<int64_t> sent(12, 0);
+    for (const Traffic& it : plan.report().traffic) {
+      if (it.from.rank == it.to.rank) continue;
+      sent[it.from.rank] += it.chunks;
+      const int first = it.from.rank / 4 * 4;
+      if (first == it.to.rank / 4 * 4) continue;
+      EXPECT_EQ(it.from.rank, first == root / 4 * 4 ? root : first);
+    }
+    for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(sent[rank], rank == root ? 0 : plan.plan().chunk_count());
+  });
 }
 
 // Nodes may have any number of ranks each, and a level any number of members.

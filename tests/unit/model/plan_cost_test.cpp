@@ -14,7 +14,7 @@
 namespace plait {
 namespace {
 
-// Of every candidate of every algorithm, on one node and on several; of one in seven under a sanitizer.
+// Every candidate of every algorithm, on one node and on several. A sanitizer gets one in seven.
 TEST(PlanModel, CountsTheStepsThatTheVerifierFinds) {
   constexpr int kEvery = test::kSanitized ? 7 : 1;
   int plans = 0;
