@@ -2,6 +2,7 @@
 """The backend "plait" of torch.distributed beside PyTorch's own, on tensors in GPU memory or in host memory.
 
     tests/gpu/torch_test.py FOLDER                 # that holds the package plait; a process for each GPU, beside "nccl"
+                                                   # (two on the only GPU, beside "gloo" in host memory)
     tests/gpu/torch_test.py FOLDER --device cpu    # three processes, beside "gloo"
     tests/gpu/torch_test.py FOLDER --only killed   # one job; --help lists them
 
@@ -44,18 +45,18 @@ SKIPPED = 77
 SECONDS = 150  # the limit for one job
 DEATH_SECONDS = 40  # for the others to end, once a rank was killed
 RANKS_IN_HOST_MEMORY = 3
-OTHERS = {"cuda": "nccl", "cpu": "gloo"}
 KILLED, KILLED_AT = 1, 5  # rank and step
 
 
 def run_rank(arguments: argparse.Namespace, rank: int) -> None:
     torch_jobs.end_with_parent()
-    device = torch.device("cuda", rank) if arguments.device == "cuda" else torch.device("cpu")
+    on_gpu = arguments.device == "cuda" and arguments.backend != "gloo"
+    device = torch.device("cuda", rank % torch.cuda.device_count()) if on_gpu else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
     else:
         torch.set_num_threads(1)
-    if arguments.backend != OTHERS[arguments.device]:
+    if arguments.backend != other_backend(arguments.device):
         import plait.torch  # noqa: F401
     size, folder = ranks_on(arguments.device), arguments.job
     store = dist.FileStore(str(folder / "store"), size)
@@ -119,7 +120,12 @@ def train_until_killed(rank: int, device: torch.device) -> None:
 
 
 def ranks_on(device: str) -> int:
-    return RANKS_IN_HOST_MEMORY if device == "cpu" else torch.cuda.device_count()
+    return RANKS_IN_HOST_MEMORY if device == "cpu" else max(2, torch.cuda.device_count())
+
+
+def other_backend(device: str) -> str:
+    """NCCL takes no two ranks on one GPU."""
+    return "gloo" if device == "cpu" or torch.cuda.device_count() == 1 else "nccl"
 
 
 def takes(arguments: argparse.Namespace) -> bool:
@@ -150,7 +156,7 @@ def results_of(arguments: argparse.Namespace, backend: str) -> tuple[list[dict[s
 
 def check_results(arguments: argparse.Namespace) -> list[Row]:
     """Compares Plait with the other backend, by its name alone and by one for each kind of memory."""
-    other = OTHERS[arguments.device]
+    other = other_backend(arguments.device)
     wanted, failed = results_of(arguments, other)
     rows = [Row(f"results of {other}", failed, f"{sum(map(len, wanted))} tensors")]
     for backend in ("plait", "cpu:plait,cuda:plait") if wanted else ():
@@ -212,7 +218,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="that holds the package plait")
-    parser.add_argument("--device", choices=list(OTHERS), default="cuda")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--only", nargs="+", choices=list(JOBS), metavar="JOB", help=f"of {', '.join(JOBS)}")
     of_rank = parser.add_argument_group("of one rank, as this program starts it")
     of_rank.add_argument("--backend")
@@ -234,8 +240,8 @@ def main() -> int:
             f"SKIPPED: the backend plait takes no tensors on {arguments.device}; --device cpu tests it in host memory"
         )
         return SKIPPED
-    if ranks_on(arguments.device) < 2:
-        print("SKIPPED: two GPUs are needed")
+    if arguments.device == "cuda" and torch.cuda.device_count() == 0:
+        print("SKIPPED: a GPU is needed")
         return SKIPPED
     torch_jobs.end_by_exception_on_sigterm()
     rows: list[Row] = []
