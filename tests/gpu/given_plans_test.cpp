@@ -283,11 +283,15 @@ void on_few_ranks(const char* what, Work work) {
   for (const int ranks : {2, 3, 4}) on_processes(what, ranks, settings, work);
 }
 
+// Processes that share a GPU take turns of a millisecond, and LL waits for a turn at every step: over 100 s for 3
+// ranks.
+constexpr int kSecondsOfTurns = 160;
+
 void with_launch(const char* launch, int ranks, Work work) {
   Settings settings;
   settings.timeout_seconds = 20;
   settings.launch = launch;
-  on_processes(launch, ranks, settings, work);
+  on_processes(launch, ranks, settings, work, kSecondsOfTurns);
 }
 
 TEST(GivenPlans, OfAlgorithms) { on_few_ranks("plans of algorithms", run_algorithms); }

@@ -19,7 +19,7 @@ namespace plait::test {
 // Runs a process for each rank, rank r on the GPU r modulo their number. Expects that all return. Tests with such ranks
 // come first in their file (gpus.hpp).
 inline void on_processes(const std::string& what, int ranks, const Settings& settings,
-                         const std::function<void(Communicator&, cudaStream_t)>& work) {
+                         const std::function<void(Communicator&, cudaStream_t)>& work, int seconds = 100) {
   const UniqueId id = new_id();
   RankProcesses processes(ranks, [&](int rank) {
     const int device = rank % gpus();
@@ -30,7 +30,7 @@ inline void on_processes(const std::string& what, int ranks, const Settings& set
     work(communicator, stream);
     check_cuda(cudaDeviceSynchronize(), "the end");
   });
-  const Outcomes outcomes = processes.wait(100);
+  const Outcomes outcomes = processes.wait(seconds);
   for (int rank = 0; rank < ranks; ++rank) {
     const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
     EXPECT_TRUE(outcome.well()) << what << ", rank " << rank << " of " << ranks << ": " << describe(outcome);
