@@ -5,7 +5,7 @@
     python benchmarks/python_costs.py --device cpu                 # one rank on host memory: does it run?
 
 Each row is an all_reduce of two floats in place that is only enqueued. It is timed call by call, ten calls between two
-synchronisations, so that no queue is ever full; shown is the least of three medians, of rank 0. The C interface is
+synchronisations, so that no queue is ever full; shown is the least of five medians, of rank 0. The C interface is
 called by ctypes, less what ctypes takes for a function that does nothing with the same arguments. Needs PyTorch.
 """
 
@@ -20,7 +20,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-IN_A_ROW, BATCHES, MEDIANS = 10, 15, 3
+IN_A_ROW, BATCHES, MEDIANS = 10, 15, 5
 SECONDS = 55
 ID_BYTES, FLOAT32, SUM = 128, 7, 0
 C_INTERFACE = "C interface: plaitAllReduce"
@@ -78,7 +78,7 @@ def be_rank(options):
     dist.init_process_group("plait", store=store, rank=rank, world_size=ranks, timeout=timeout)
     dist.all_reduce(tensor)
     by_python = python_calls(dist.group.WORLD, tensor, stream)
-    figures = {what: least_median(call, synchronize) for what, call in (by_c | by_python).items()}
+    figures = least_medians(by_c | by_python, synchronize)
     if rank == 0:
         show(figures, device)
     dist.destroy_process_group()
@@ -151,8 +151,10 @@ def without_backend(group, tensor):
         del group.__dict__["allreduce"]
 
 
-def least_median(call, synchronize):
-    return min(median_us(call, synchronize) for _ in range(MEDIANS))
+def least_medians(calls, synchronize):
+    """Round by round, so that what slows the machine down for a while slows all calls down."""
+    rounds = [{what: median_us(call, synchronize) for what, call in calls.items()} for _ in range(MEDIANS)]
+    return {what: min(medians[what] for medians in rounds) for what in calls}
 
 
 def median_us(call, synchronize):
