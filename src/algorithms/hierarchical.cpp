@@ -37,14 +37,16 @@ namespace {
 //
 // A reduce goes the other way, along trees; levels of several trees cut the message into pieces (level_trees.hpp).
 //
+// All levels are one plan, so one launch for each rank, where a collective of a library for each level (UEN-26) takes
+// one for each and cannot overlap them (UEN-62, UEN-63).
+//
 // Steps: the sum of those of the levels. Bytes: those of each level, with its share of the message.
 // When: links of unequal speed, many ranks. reduce_scatter and all_gather take fewer steps than a ring over all, and no
 //   more bytes.
 // parts: of the message, so that levels work at the same time (TEM-14). In an all-reduce levels may have parts of their
 //   own, of a piece.
 // shares: of an all_reduce. Ranks of one socket that have a path through host memory send a part of everything there,
-// in
-//   queues of their own; others send it directly (TEM-16, TEM-19).
+//   in queues of their own; others send it directly (TEM-16, TEM-19).
 // reduce_scatter and all_gather are not zero-copy: ranks would have to say when their neighbours may load or store.
 Plan make_hierarchical(const AlgorithmArguments& given) {
   check_arguments(hierarchical(), given);
