@@ -114,11 +114,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace plait
 
-int main(int argc, char** argv) {
-  try {
-    return plait::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return plait::exit_status(plait::run, argc, argv); }

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <future>
 #include <iterator>
 #include <string>
@@ -143,11 +142,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace plait
 
-int main(int argc, char** argv) {
-  try {
-    return plait::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return plait::exit_status(plait::run, argc, argv); }

@@ -8,6 +8,7 @@
 #include "algorithms/text_items.hpp"
 #include "base/error.hpp"
 #include "base/names.hpp"
+#include "base/separated.hpp"
 
 namespace plait {
 namespace {
@@ -29,16 +30,6 @@ constexpr OldName kOldNames[] = {
     {"pull", "flat", Direction::kLoad, true, 1},          {"push", "flat", Direction::kStore, false, 2},
     {"push_pull", "flat", Direction::kBoth, false, 0},
 };
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 bool skip(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
@@ -197,7 +188,7 @@ class SpecReader {
   // "4x2" are factors. So is "4" if the algorithm has factors; else it is the number of parts, as in release 0.1.
   void set_numbers(std::string_view item) {
     std::vector<int> numbers;
-    for (const std::string_view each : split(item, 'x')) numbers.push_back(number(each, item));
+    for (const std::string_view each : separated(item, 'x')) numbers.push_back(number(each, item));
     if (algorithm_->uses.factors) {
       if (!spec_.factors.empty()) refuse("has factors twice");
       spec_.factors = numbers;

@@ -8,28 +8,19 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/separated.hpp"
 
 namespace plait {
 namespace {
 
 constexpr const char* kForms = "write drop:gpu3, add:nvlink:gpu0:gpu3 (with :50 behind it for 50 GB/s) or scale:pcie:2";
 
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 class Change {
  public:
   Change(const Topology& topology, std::string_view text) : topology_(topology), text_(text) {}
 
   Topology made() {
-    const std::vector<std::string_view> parts = parts_of(text_, ':');
+    const std::vector<std::string_view> parts = separated(text_, ':');
     if (parts[0] == "drop" && parts.size() == 2) return without(parts[1]);
     if (parts[0] == "add" && (parts.size() == 4 || parts.size() == 5)) {
       const LinkKind kind = kind_of(parts[1]);
@@ -128,7 +119,7 @@ class Change {
 
 Topology changed(const Topology& topology, std::string_view changes) {
   Topology made = topology;
-  for (const std::string_view change : parts_of(changes, ',')) made = Change(made, change).made();
+  for (const std::string_view change : separated(changes, ',')) made = Change(made, change).made();
   validate(made);
   return made;
 }

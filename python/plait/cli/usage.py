@@ -10,6 +10,7 @@ from contextlib import suppress
 from .. import _core
 from ..errors import InvalidArgument
 from ..errors import counted as counted  # for all commands
+from ..sizes import size_text as size_text
 from . import screen
 
 # Exit statuses (docs/command_line.md). `plait run` also passes on the statuses of its ranks.
@@ -54,14 +55,6 @@ def size(text: str) -> int:
     if number > _LARGEST_SIZE:
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is more than any memory holds")
     return int(number)
-
-
-def size_text(size: int) -> str:
-    """A size as text that size() takes: "64 MiB"; in bytes where that is not exact."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
 
 
 def natural(text: str) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _core, topology
+from ..sizes import size_text
 from . import data
 from .awan_schemes import (
     BINOMIAL,
@@ -33,7 +34,7 @@ from .awan_schemes import (
 from .comparison import Compared
 from .page import Page, Plot, Section, Table
 from .plots import COLORS, draw
-from .tables import compared_with_place, size_text
+from .tables import compared_with_place
 
 PAPER = data("awan.json")
 GPUS = (8, 16, 64)  # of the slides

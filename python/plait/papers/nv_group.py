@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from .. import simulator, topology
+from ..sizes import size_text
 from . import data, default_costs, nv_group_ctas, nv_group_table1, nv_group_training
 from .comparison import Compared, percent
 from .nv_group_schemes import (
@@ -45,13 +46,6 @@ DRAWN = dict(
     zip((NV_GROUP, SHORT, NCCL_RING, NCCL, MV2, BLUECONNECT, HOROVOD), (*COLORS[:5], *COLORS[5:]), strict=True)
 )
 _FAILING = {MANY_RINGS: "#9aa0a6", BLINK: "#00a0b0"}  # in figure 13 as well
-
-
-def size_text(size: int) -> str:
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
 
 
 def compared_table(values: Sequence[Compared]) -> Table:

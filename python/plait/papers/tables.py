@@ -12,11 +12,3 @@ def compared_with_place(values: Sequence[tuple[Compared, str]], caption: str = "
     """Values of a paper with the place where each stands, ours, and the error."""
     rows = [[it.name, place, f"{it.paper:.3g}", f"{it.ours:.3g}", percent(it.error)] for it, place in values]
     return Table(["", "where in the paper", "paper", "Plait", "error"], rows, caption, frozenset({1}))
-
-
-def size_text(size: int) -> str:
-    """Bytes in the largest unit that leaves no fraction, such as "64 KiB"."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} B"

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core, topology
+from ..sizes import size_text
 from . import data, temucin_applications
 from .comparison import Compared, percent
 from .page import Page, Plot, Section, Table
 from .plots import COLORS, draw
-from .tables import compared_with_place, size_text
+from .tables import compared_with_place
 from .temucin_plans import SHARES
 from .temucin_schemes import (
     FLAT,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import training
+from ..sizes import size_text
 from . import data, predictions
 from . import temucin_training as model
 from .comparison import Compared, geometric_mean_of_errors, percent
 from .page import Plot, Section, Table
 from .plots import COLORS, draw
-from .tables import size_text
 
 PAPER = data("temucin.json")
 MACHINES = {"mist": "Mist", "cedar": "Cedar"}
