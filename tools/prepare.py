@@ -155,7 +155,10 @@ def read_stamps() -> dict:
 
 
 def write_stamps(stamps: dict) -> None:
-    STAMPS.write_text(json.dumps(stamps, indent=1) + "\n")
+    """At once: another step may read them at this moment."""
+    unfinished = STAMPS.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(stamps, indent=1) + "\n")
+    unfinished.replace(STAMPS)
 
 
 def make_venv() -> None:
