@@ -229,7 +229,8 @@ def main() -> None:
         make_venv()
         stamps["venv"] = True
     install_sets(needed_sets(steps), stamps)
-    write_stamps(stamps)
+    if stamps != read_stamps():
+        write_stamps(stamps)
 
 
 if __name__ == "__main__":
