@@ -11,6 +11,8 @@ PLAIT_CUDA ?= auto
 CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 # Warnings are errors in CI, but not for users, whose compilers may be newer.
 WERROR ?= $(if $(CI),ON,OFF)
+# Several files compiled as one take half the time, but then nobody sees that one of them lacks an include.
+UNITY ?= $(if $(CI),ON,OFF)
 # How many seconds the tests of one sanitizer may take, and the tests with several threads.
 SANITIZE_SECONDS ?= 1200
 THREAD_TESTS ?= host_rank_test rank_status_test segment_test waiting_test peers_test bootstrap_test collectives_test \
@@ -37,22 +39,34 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test gallery reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test test-cpp test-python build-tests gallery reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
 
-RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) -DPLAIT_UNITY=OFF \
+RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) -DPLAIT_UNITY=$(UNITY) \
   '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
 
-test: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
-test:  ## build, then run the C++ tests and the Python tests
+TEST_CPP := $(CTEST) --test-dir build/release
+TEST_PYTHON := $(VENV)/bin/python -m pytest
+
+test test-cpp: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
+test: build-tests  ## build, then run the C++ tests and the Python tests
+	@status=0; $(TEST_CPP) || status=1; $(TEST_PYTHON) || status=1; exit $$status
+
+test-cpp: build-tests  ## build, then run the C++ tests alone
+	@$(TEST_CPP)
+
+build-tests:
 	$(PREPARE) build test
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
-	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
+
+test-python:  ## run the Python tests alone, with what is built
+	$(PREPARE) build test
+	@$(TEST_PYTHON)
 
 torch-test: build  ## install PyTorch (gigabytes) into .venv, then test plait.torch; from then on make test does it, too
 	$(PREPARE) test torch
@@ -97,7 +111,7 @@ gpu-bench: gpu-package  ## build, run `plait bench $(GPU_BENCH)` on GPUS=N GPUs 
 KERNEL_ARCHITECTURES ?= 80-real;90-real;100-real
 kernels:  ## compile the kernels and read their machine code: wide accesses, no spills, few enough registers
 	$(PREPARE) kernels
-	@$(CMAKE) -B build/kernels -DCMAKE_BUILD_TYPE=Release -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
+	@$(CMAKE) -B build/kernels -DCMAKE_BUILD_TYPE=Release -DPLAIT_UNITY=$(UNITY) -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(KERNEL_ARCHITECTURES)'
 	@$(COMPILE) build/kernels -j $(JOBS) --target plait_runtime_cuda_rank
 	@$(VENV)/bin/python tools/check_kernels.py

@@ -75,6 +75,8 @@ CLASS = re.compile(
     re.MULTILINE,
 )
 
+# Folders of unit tests whose files are compiled as one.
+TESTS_TOGETHER = re.compile(r"^set\(PLAIT_TESTS_TOGETHER ([^)]*)\)", re.MULTILINE)
 # A constant of one file, in its anonymous namespace.
 CONSTANT = re.compile(r"^(?:static )?const(?:expr)? [\w:<>, ]+[&*]? ?(k[A-Z]\w*)", re.MULTILINE)
 # What is in anonymous namespaces, and functions there, with their parameters.
@@ -244,13 +246,22 @@ def check_class_names(texts: dict[str, str]) -> list[str]:
     return errors
 
 
+def compiled_as_one(texts: dict[str, str]) -> dict[str, str]:
+    """The .cpp files that sanitizers and CI compile with others of their folder: src/ and some unit tests."""
+    listed = TESTS_TOGETHER.search(texts.get("cmake/Folders.cmake", ""))
+    together = {f"tests/{folder}" for folder in (listed[1].split() if listed else [])}
+    return {
+        name: text
+        for name, text in texts.items()
+        if name.endswith(".cpp") and (name.startswith("src/") or posixpath.dirname(name) in together)
+    }
+
+
 def check_constants(texts: dict[str, str]) -> list[str]:
-    """Errors of constants that two .cpp files of a folder of src/ have: sanitizers compile several as one."""
+    """Errors of constants that two files have which are compiled as one."""
     first: dict[tuple[str, str], str] = {}
     errors = []
-    for name, text in texts.items():
-        if not name.startswith("src/") or not name.endswith(".cpp"):
-            continue
+    for name, text in compiled_as_one(texts).items():
         for found in CONSTANT.finditer(text):
             place = f"{name}:{line_of(text, found.start(1))}"
             other = first.setdefault((posixpath.dirname(name), found[1]), place)
@@ -263,9 +274,7 @@ def check_functions(texts: dict[str, str]) -> list[str]:
     """The same of functions, by name and types of parameters."""
     first: dict[tuple[str, ...], str] = {}
     errors = []
-    for name, text in texts.items():
-        if not name.startswith("src/") or not name.endswith(".cpp"):
-            continue
+    for name, text in compiled_as_one(texts).items():
         for space in ANONYMOUS.finditer(text):
             for found in FUNCTION.finditer(space[1]):
                 types = PARAMETER_NAME.sub("", " ".join(found[2].split()))

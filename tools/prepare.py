@@ -155,7 +155,10 @@ def read_stamps() -> dict:
 
 
 def write_stamps(stamps: dict) -> None:
-    STAMPS.write_text(json.dumps(stamps, indent=1) + "\n")
+    """At once: another step may read them at this moment."""
+    unfinished = STAMPS.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(stamps, indent=1) + "\n")
+    unfinished.replace(STAMPS)
 
 
 def make_venv() -> None:
@@ -226,7 +229,8 @@ def main() -> None:
         make_venv()
         stamps["venv"] = True
     install_sets(needed_sets(steps), stamps)
-    write_stamps(stamps)
+    if stamps != read_stamps():
+        write_stamps(stamps)
 
 
 if __name__ == "__main__":

@@ -165,6 +165,10 @@ def test_function_that_two_files_of_a_folder_have_is_found(check_tree, function,
     error = "src/a/two.cpp:3: fill() is also in src/a/one.cpp:3: share it or rename one"
     assert check_tree.check_functions({"src/a/one.cpp": one, "src/a/two.cpp": two}) == ([error] if is_found else [])
     assert check_tree.check_functions({"src/a/one.cpp": one, "src/b/two.cpp": two}) == []
+    tests = {"tests/unit/a/one.cpp": one, "tests/unit/a/two.cpp": two}
+    assert check_tree.check_functions(tests) == []
+    tests["cmake/Folders.cmake"] = "set(PLAIT_TESTS_TOGETHER unit/b\n                         unit/a)\n"
+    assert len(check_tree.check_functions(tests)) == is_found
 
 
 def test_word_that_the_glossary_replaced_is_found(check_tree):

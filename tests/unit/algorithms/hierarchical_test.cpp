@@ -19,7 +19,7 @@ AlgorithmArguments hierarchy_of(int ranks, Collective collective = Collective::k
 }
 
 // Nodes of `size` neighbours.
-AlgorithmArguments on_nodes(int nodes, int size, Collective collective = Collective::kAllReduce, int root = 0) {
+AlgorithmArguments over_nodes(int nodes, int size, Collective collective = Collective::kAllReduce, int root = 0) {
   AlgorithmArguments arguments = hierarchy_of(nodes * size, collective, root);
   for (int rank = 0; rank < nodes * size; ++rank) arguments.node_of.push_back(rank / size);
   return arguments;
@@ -34,7 +34,7 @@ void expect_same(std::string_view name, std::string_view levels, const Algorithm
 
 TEST(Hierarchical, NamedHierarchiesAreShortForLevels) {
   for (const Access access : {Access::kStaged, Access::kZeroCopy}) {
-    AlgorithmArguments arguments = on_nodes(4, 3);
+    AlgorithmArguments arguments = over_nodes(4, 3);
     arguments.access = access;
     expect_same("three_stage", "hierarchical(group: flat(load, leaders=1), all: ring)", arguments);
     expect_same("three_stage(parts=5)", "hierarchical(group: flat(leaders=1), all: ring, parts=5)", arguments);
@@ -58,7 +58,7 @@ TEST(Hierarchical, BlocksAreSharesOfTheLevels) {
   for (const Collective collective : {Collective::kReduceScatter, Collective::kAllGather}) {
     expect_same("ring(parts=2)", "hierarchical(all: ring(parts=2))", hierarchy_of(6, collective));
     expect_same("rabenseifner", "hierarchical(all: rabenseifner)", hierarchy_of(7, collective));
-    const AlgorithmArguments arguments = on_nodes(3, 4, collective);
+    const AlgorithmArguments arguments = over_nodes(3, 4, collective);
     const VerifiedPlan plan = test::verified("hierarchical(node: flat, all: ring)", arguments);
     EXPECT_EQ(plan.report().steps, 1 + 2);
     EXPECT_EQ(plan.plan().chunks_per_block, 1);
@@ -78,7 +78,7 @@ TEST(Hierarchical, LevelsOfBlocksGiveEveryRankAShare) {
   const auto expect_refusal = [](std::string_view levels, const AlgorithmArguments& arguments, const char* part) {
     test::expect_invalid([&] { make_plan(join("hierarchical(", levels, ")"), arguments); }, part);
   };
-  const AlgorithmArguments even = on_nodes(2, 3, Collective::kReduceScatter);
+  const AlgorithmArguments even = over_nodes(2, 3, Collective::kReduceScatter);
   expect_refusal("node: chain, all: ring", even, "level 'node: chain(load)' leaves 1 of 3 ranks with a share");
   expect_refusal("node: flat(leaders=2), all: ring", even, "leaves 2 of 3 ranks with a share");
   expect_refusal("node: ring(all_reduce), all: ring", even, "leaves 1 of 3 ranks with a share");
@@ -117,7 +117,7 @@ TEST(Hierarchical, StepsAreThoseOfTheLevels) {
 
 // NVG-29 as printed: a whole all-reduce within nodes, then one between them, of which every rank takes part.
 TEST(Hierarchical, AllReduceOfALevelComesBeforeTheNext) {
-  const VerifiedPlan plan = test::verified("hierarchical(node: ring(all_reduce), all: ring)", on_nodes(3, 4));
+  const VerifiedPlan plan = test::verified("hierarchical(node: ring(all_reduce), all: ring)", over_nodes(3, 4));
   EXPECT_EQ(plan.report().steps, 2 * 3 + 2 * 2);
   std::vector<int64_t> between(12, 0);
   for (const Traffic& traffic : plan.report().traffic) {
@@ -131,7 +131,7 @@ TEST(Hierarchical, AllReduceOfALevelComesBeforeTheNext) {
 TEST(Hierarchical, SeveralLeadersShareTheMessage) {
   for (const int leaders : {1, 2, 3}) {
     const VerifiedPlan plan =
-        test::verified(join("hierarchical(node: flat(leaders=", leaders, "), all: ring)"), on_nodes(2, 4));
+        test::verified(join("hierarchical(node: flat(leaders=", leaders, "), all: ring)"), over_nodes(2, 4));
     std::vector<int64_t> between(8, 0);
     for (const Traffic& traffic : plan.report().traffic) {
       if (traffic.from.rank / 4 != traffic.to.rank / 4) between[traffic.from.rank] += traffic.chunks;
@@ -145,7 +145,7 @@ TEST(Hierarchical, SeveralLeadersShareTheMessage) {
 // TEM-14: parts on queues of their own, no more of them than there are stages.
 TEST(Hierarchical, PartsHaveQueuesOfTheirOwn) {
   for (int parts = 1; parts <= 5; ++parts) {
-    AlgorithmArguments arguments = on_nodes(2, 4);
+    AlgorithmArguments arguments = over_nodes(2, 4);
     arguments.parts = parts;
     const VerifiedPlan plan = test::verified("hierarchical(2: flat, 2: flat, 2: flat)", arguments);
     const int sm =
@@ -161,7 +161,7 @@ TEST(Hierarchical, BroadcastEntersEveryUnitOnce) {
     for (const char* outer : {"chain", "binomial", "flat"}) {
       for (int root = 0; root < 12; ++root) {
         for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
-          AlgorithmArguments arguments = on_nodes(3, 4, collective, root);
+          AlgorithmArguments arguments = over_nodes(3, 4, collective, root);
           arguments.parts = 3;
           const std::string text = join("hierarchical(node: ", inner, ", all: ", outer, ")");
           const VerifiedPlan plan = test::verified(text, arguments);
@@ -210,7 +210,7 @@ void for_any_pair(Collective collective, const Check& check) {
   }
   for (const std::string& text : texts) {
     for (int root = 0; root < 12; ++root) {
-      AlgorithmArguments arguments = on_nodes(3, 4, collective, root);
+      AlgorithmArguments arguments = over_nodes(3, 4, collective, root);
       arguments.parts = 1 + root % 3;
       SCOPED_TRACE(join(text, ", root ", root));
       check(test::verified(text, arguments), root);
@@ -274,7 +274,7 @@ TEST(Hierarchical, StepsOfAReduce) {
 // Pieces that are under way at once: three of a ring of four, by two of a double binary tree.
 TEST(Hierarchical, EachPieceOfAReduceGoesUpATreeOfItsOwn) {
   const auto chunks = [](const char* text) {
-    return test::verified(text, on_nodes(4, 4, Collective::kReduce)).plan().chunk_count();
+    return test::verified(text, over_nodes(4, 4, Collective::kReduce)).plan().chunk_count();
   };
   EXPECT_EQ(chunks("hierarchical(node: chain, all: chain)"), 1);
   EXPECT_EQ(chunks("hierarchical(node: ring, all: ring)"), 3);
@@ -284,7 +284,7 @@ TEST(Hierarchical, EachPieceOfAReduceGoesUpATreeOfItsOwn) {
 // Parts of one queue follow one another, and what comes to a leader by pieces goes on by pieces.
 TEST(Hierarchical, ATreeInsideNodesPassesOnEachPieceOfTheRingOfLeaders) {
   const VerifiedPlan plan =
-      test::verified("hierarchical(node: chain(store), all: scatter_ring)", on_nodes(4, 2, Collective::kBroadcast));
+      test::verified("hierarchical(node: chain(store), all: scatter_ring)", over_nodes(4, 2, Collective::kBroadcast));
   int copies = 0;
   for (const Operation& it : plan.plan().ranks[3].queues[0].operations) copies += it.kind == OpKind::kReduce ? 1 : 0;
   EXPECT_EQ(copies, 4);
@@ -292,7 +292,7 @@ TEST(Hierarchical, ATreeInsideNodesPassesOnEachPieceOfTheRingOfLeaders) {
 
 // NVG-96: half of the sums at each of two roots, so that both trees work at the same time.
 TEST(Hierarchical, DoubleBinaryTreeOverGroups) {
-  AlgorithmArguments arguments = on_nodes(8, 4);
+  AlgorithmArguments arguments = over_nodes(8, 4);
   const VerifiedPlan plan = test::verified("hierarchical(node: flat, all: double_binary_tree)", arguments);
   EXPECT_EQ(plan.report().steps, 2 + 2 * 3);
   const VerifiedPlan below = test::verified("hierarchical(node: double_binary_tree, all: ring)", arguments);
@@ -336,13 +336,13 @@ TEST(Hierarchical, RefusesLevelsThatDoNotFit) {
   refused(hierarchy_of(12), "2: ring, 3: ring",
           "leave 2 units apart; the product of the factors has to be the number of ranks, 12");
   refused(hierarchy_of(12), "2: ring, all: ring(all_reduce)", "the last, which makes an all-reduce anyway");
-  refused(on_nodes(3, 4), "3: ring, node: ring, all: ring", "comes too late: a level before it joined ranks 3 and 4");
+  refused(over_nodes(3, 4), "3: ring, node: ring, all: ring", "comes too late: a level before it joined ranks 3 and 4");
   AlgorithmArguments uneven = hierarchy_of(5);
   uneven.node_of = {0, 0, 1, 1, 1};
   refused(uneven, "node: ring, all: ring", "joins units of different sizes");
   refused(uneven, "node: ring, all: ring", "flat(leaders=1)");
   make_plan("hierarchical(node: binomial, all: ring)", uneven);
-  const AlgorithmArguments broadcast = on_nodes(3, 4, Collective::kBroadcast);
+  const AlgorithmArguments broadcast = over_nodes(3, 4, Collective::kBroadcast);
   refused(broadcast, "node: ring, all: chain",
           "level 'node: ring' of a broadcast has no way of its own; use one of: binomial, chain");
   refused(broadcast, "node: chain(parts=2), all: chain", "let the whole hierarchy have them, parts=2");
@@ -350,11 +350,11 @@ TEST(Hierarchical, RefusesLevelsThatDoNotFit) {
   refused(broadcast, "node: chain(all_reduce), all: chain", "makes no all-reduce");
   refused(broadcast, "node: chain(load), all: chain(load), zero_copy",
           "of a zero-copy broadcast goes by store, not by load");
-  const AlgorithmArguments reduce = on_nodes(3, 4, Collective::kReduce);
+  const AlgorithmArguments reduce = over_nodes(3, 4, Collective::kReduce);
   refused(reduce, "node: chain(load), all: chain(store)", "the other way than 'node: chain(load)'");
   refused(reduce, "node: chain, all: rabenseifner",
           "of a reduce has no way of its own; use one of: binomial, chain, double_binary_tree, flat, ring");
-  refused(on_nodes(3, 4), "node: flat, all: scatter_ring",
+  refused(over_nodes(3, 4), "node: flat, all: scatter_ring",
           "'all: scatter_ring(load)' is for a broadcast only; levels of all_reduce are: binomial, chain");
 }
 

@@ -27,7 +27,7 @@ using test::between;
 using test::one_in;
 using test::Random;
 
-constexpr double kNoise = 1e-9;  // of sums
+constexpr double kRounding = 1e-9;  // of sums
 
 struct LaunchCase {
   MachinePlanRequest request;
@@ -156,16 +156,16 @@ TEST(LaunchProgram, NoRunBeatsTheLinksAndTimesAddUp) {
     const SimulatorProgram program = it.compiled();
     const SimulatedMachine machine = it.with(program, random_kernel_costs(random));
     const SimulatedRun run = simulate(program, machine, it.bytes());
-    EXPECT_GE(run.seconds, bound_of(machine, run).seconds * (1 - kNoise));
+    EXPECT_GE(run.seconds, bound_of(machine, run).seconds * (1 - kRounding));
     const CriticalPath path = critical_path(program, machine, run);
-    EXPECT_NEAR(std::accumulate(path.seconds.begin(), path.seconds.end(), 0.0), run.seconds, run.seconds * kNoise);
-    for (const double seconds : path.seconds) EXPECT_GE(seconds, -run.seconds * kNoise);
+    EXPECT_NEAR(std::accumulate(path.seconds.begin(), path.seconds.end(), 0.0), run.seconds, run.seconds * kRounding);
+    for (const double seconds : path.seconds) EXPECT_GE(seconds, -run.seconds * kRounding);
     // Calls in a row fill pipelines, and no link carries more than it can.
     const SimulatorProgram row = it.compiled(6);
     const SimulatedMachine of_row = it.with(row, random_kernel_costs(random));
     const SimulatedRun six = simulate(row, of_row, it.bytes());
     EXPECT_GT(seconds_between_calls(row, of_row, six), 0);
-    EXPECT_GE(six.seconds, bound_of(of_row, six).seconds * (1 - kNoise));
+    EXPECT_GE(six.seconds, bound_of(of_row, six).seconds * (1 - kRounding));
   }
 }
 

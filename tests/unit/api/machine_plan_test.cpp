@@ -21,13 +21,13 @@ MachinePlan planned(const char* name, int nodes, Collective collective, int rank
   return plan_for_machine(machine(name, nodes), request, settings);
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool shows(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(MachinePlan, MarksWhatGpusDoNotRun) {
   const MachinePlan over_nodes = planned("kesch", 2, Collective::kAllReduce);
   for (const PlannedRange& it : over_nodes.ranges) EXPECT_EQ(it.lacking_on_gpus, "messages between nodes");
-  EXPECT_TRUE(has(over_nodes.table(), "recursive_doubling *  ")) << over_nodes.table();
-  EXPECT_TRUE(has(over_nodes.notes(), "*: planned, not run on GPUs yet: needs messages between nodes; CPUs run it"));
+  EXPECT_TRUE(shows(over_nodes.table(), "recursive_doubling *  ")) << over_nodes.table();
+  EXPECT_TRUE(shows(over_nodes.notes(), "*: planned, not run on GPUs yet: needs messages between nodes; CPUs run it"));
   EXPECT_EQ(over_nodes.launch(), "");
 
   const MachinePlan too_many = planned("gb200-nvl72", 1, Collective::kAllGather);
@@ -41,8 +41,8 @@ TEST(MachinePlan, MarksNothingThatGpusRun) {
     for (int c = 0; c < kCollectiveCount; ++c) {
       const MachinePlan made = planned(name, 1, static_cast<Collective>(c));
       for (const PlannedRange& it : made.ranges) EXPECT_EQ(it.lacking_on_gpus, "") << name;
-      EXPECT_FALSE(has(made.notes(), "not run")) << made.notes();
-      EXPECT_TRUE(has(made.launch(), " threads, ")) << made.launch();
+      EXPECT_FALSE(shows(made.notes(), "not run")) << made.notes();
+      EXPECT_TRUE(shows(made.launch(), " threads, ")) << made.launch();
     }
   }
 }
@@ -51,12 +51,12 @@ TEST(MachinePlan, MarksNothingThatGpusRun) {
 TEST(MachinePlan, SaysWhatGpusRunInstead) {
   const MachinePlan made = planned("dgx1-v100", 1, Collective::kAllReduce);
   const auto marked = std::find_if(made.ranges.begin(), made.ranges.end(),
-                                   [](const PlannedRange& it) { return has(it.on_gpus, ", then "); });
+                                   [](const PlannedRange& it) { return shows(it.on_gpus, ", then "); });
   ASSERT_NE(marked, made.ranges.end());
   EXPECT_EQ(marked->choice.plan.text(), "two_phase(load)");
-  EXPECT_TRUE(has(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
+  EXPECT_TRUE(shows(marked->lacking_on_gpus, "more than a launch has (rank ")) << marked->lacking_on_gpus;
   EXPECT_EQ(marked->on_gpus, "flat(both, parts=2), then hierarchical(group: flat(store), all: recursive_doubling)");
-  EXPECT_TRUE(has(made.table(), "\n               on GPUs flat(both, parts=2), then ")) << made.table();
+  EXPECT_TRUE(shows(made.table(), "\n               on GPUs flat(both, parts=2), then ")) << made.table();
 }
 
 double simulated_seconds(const Topology& topology, const MachinePlanRequest& request) {
@@ -88,9 +88,9 @@ TEST(MachinePlan, ShowsTimesThatWereMeasured) {
   ASSERT_FALSE(first.measured.empty());
   EXPECT_EQ(first.measured.front().bytes, 8u);
   EXPECT_LE(first.measured.back().bytes, first.to);
-  EXPECT_TRUE(has(made.table(), "us (m)  ")) << made.table();
-  EXPECT_TRUE(has(made.notes(), "2 x NVIDIA H100 80GB HBM3")) << made.notes();
-  EXPECT_TRUE(has(made.notes(), "plait bench all_reduce -b 8")) << made.notes();
+  EXPECT_TRUE(shows(made.table(), "us (m)  ")) << made.table();
+  EXPECT_TRUE(shows(made.notes(), "2 x NVIDIA H100 80GB HBM3")) << made.notes();
+  EXPECT_TRUE(shows(made.notes(), "plait bench all_reduce -b 8")) << made.notes();
   // Others were not measured, nor other GPUs, fewer SMs, or plans that no rule chose.
   EXPECT_TRUE(planned("hgx-h100-8", 1, Collective::kAllReduce, 4).ranges.front().measured.empty());
   EXPECT_TRUE(planned("hgx-h200-8", 1, Collective::kAllReduce, 2).ranges.front().measured.empty());
@@ -103,7 +103,7 @@ TEST(MachinePlan, ShowsTimesThatWereMeasured) {
 
 TEST(MachinePlan, SaysWhatWasTooLarge) {
   const MachinePlan made = planned("abci", 725, Collective::kAllReduce);
-  EXPECT_TRUE(has(made.notes(), "too large to try over 2900 ranks: bruck, hierarchical_ring, ")) << made.notes();
+  EXPECT_TRUE(shows(made.notes(), "too large to try over 2900 ranks: bruck, hierarchical_ring, ")) << made.notes();
   EXPECT_FALSE(made.left_out().empty());
   EXPECT_TRUE(planned("hgx-h100-8", 1, Collective::kAllReduce).left_out().empty());  // the model was not asked
 }
@@ -111,10 +111,10 @@ TEST(MachinePlan, SaysWhatWasTooLarge) {
 TEST(MachinePlan, ATableForPeople) {
   const std::string table = planned("pcie-4", 1, Collective::kBroadcast).table();
   EXPECT_EQ(table.substr(0, 6), "size  ");
-  EXPECT_TRUE(has(table, "\nto ") && has(table, "\nlonger ")) << table;
-  EXPECT_TRUE(has(table, " KiB  ")) << table;
-  EXPECT_FALSE(has(table, " \n")) << table;  // no spaces at ends of lines
-  EXPECT_TRUE(has(planned("pcie-4", 1, Collective::kBarrier).table(), "\nany "));
+  EXPECT_TRUE(shows(table, "\nto ") && shows(table, "\nlonger ")) << table;
+  EXPECT_TRUE(shows(table, " KiB  ")) << table;
+  EXPECT_FALSE(shows(table, " \n")) << table;  // no spaces at ends of lines
+  EXPECT_TRUE(shows(planned("pcie-4", 1, Collective::kBarrier).table(), "\nany "));
 }
 
 }  // namespace

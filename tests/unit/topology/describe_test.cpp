@@ -84,7 +84,7 @@ TEST(Describe, AMachineWithNothingStillHasAText) {
   Topology topology;
   topology.name = "bare";
   EXPECT_EQ(to_text(topology), "bare: 1 node, 0 GPUs\ndevices\n");
-  EXPECT_EQ(to_text(topology, {}), "");
+  EXPECT_EQ(to_text(topology, std::vector<Group>{}), "");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "topology/describe.hpp"
 #include "topology/paths.hpp"
 #include "unit/topology/expect_error.hpp"
+#include "unit/topology/parts_of_machines.hpp"
 
 namespace plait {
 namespace {
@@ -72,14 +73,6 @@ NvmlGpu gpu_at(const std::string& bus_id) {
   gpu.pcie_generation = 5;
   gpu.pcie_lanes = 16;
   return gpu;
-}
-
-const Link* find_link(const Topology& topology, const std::string& a, const std::string& b) {
-  const int first = device_named(topology, a), second = device_named(topology, b);
-  for (const Link& link : topology.links) {
-    if ((link.a == first && link.b == second) || (link.a == second && link.b == first)) return &link;
-  }
-  return nullptr;
 }
 
 TEST_F(LiveTest, WithoutADriverThereAreStillSockets) {

@@ -7,7 +7,7 @@
 namespace plait {
 namespace {
 
-std::string refusal(const std::string& text) {
+std::string refusal_of_xml(const std::string& text) {
   return error_of([&] { parse_xml(text, "file.xml"); });
 }
 
@@ -28,11 +28,11 @@ TEST(Xml, ReadsElementsAttributesAndLines) {
 }
 
 TEST(Xml, SaysWhereWhatWasExpectedAndFound) {
-  EXPECT_EQ(refusal(""), "file.xml:1: expected an element, found the end of the text");
-  EXPECT_EQ(refusal("<a>\n<b>\n</a>"), "file.xml:3: expected </b> (opened in line 2), found \"</a>\"");
-  EXPECT_EQ(refusal("<a>\n"), "file.xml:2: expected </a> (opened in line 1), found the end of the text");
-  EXPECT_EQ(refusal("<a b=1/>"), "file.xml:1: expected an attribute's text in quotes, found \"1/>\"");
-  EXPECT_EQ(refusal("<a/>\n<b/>"), "file.xml:2: expected the end of the text, found \"<b/>\"");
+  EXPECT_EQ(refusal_of_xml(""), "file.xml:1: expected an element, found the end of the text");
+  EXPECT_EQ(refusal_of_xml("<a>\n<b>\n</a>"), "file.xml:3: expected </b> (opened in line 2), found \"</a>\"");
+  EXPECT_EQ(refusal_of_xml("<a>\n"), "file.xml:2: expected </a> (opened in line 1), found the end of the text");
+  EXPECT_EQ(refusal_of_xml("<a b=1/>"), "file.xml:1: expected an attribute's text in quotes, found \"1/>\"");
+  EXPECT_EQ(refusal_of_xml("<a/>\n<b/>"), "file.xml:2: expected the end of the text, found \"<b/>\"");
 }
 
 TEST(Xml, RefusesWhatIsNotXml) {
@@ -61,20 +61,20 @@ TEST(Xml, RefusesWhatIsNotXml) {
                            "\x01\x02\xff",
                            "<a \xff>"}) {
     SCOPED_TRACE(text);
-    refusal(text);
+    refusal_of_xml(text);
   }
 }
 
 TEST(Xml, HasNoEntitiesThatCouldExpand) {
   const std::string message =
-      refusal("<!DOCTYPE lolz [<!ENTITY lol \"lol\"><!ENTITY lol2 \"&lol;&lol;\">]>\n<system a=\"&lol2;\"/>");
+      refusal_of_xml("<!DOCTYPE lolz [<!ENTITY lol \"lol\"><!ENTITY lol2 \"&lol;&lol;\">]>\n<system a=\"&lol2;\"/>");
   expect_contains(message, "file.xml:1: expected an element (document types and entities are not supported)");
 }
 
 TEST(Xml, BoundsDepthAndCount) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "<a>";
-  expect_contains(refusal(deep), "at most 64 levels");
+  expect_contains(refusal_of_xml(deep), "at most 64 levels");
   std::string many = "<a>";
   for (int i = 0; i < 100; ++i) many += "<b/>";
   many += "</a>";
@@ -84,7 +84,7 @@ TEST(Xml, BoundsDepthAndCount) {
   for (int i = 0; i < 64; ++i) wide += " b" + std::to_string(i) + "=''";
   EXPECT_EQ(parse_xml(wide + "/>", "file.xml").attributes.size(), 64u);
   // Refused at the first one above the limit, so that a million of them take no time.
-  expect_contains(refusal(wide + " c='1' 'no XML any more"), "expected at most 64 attributes of an element");
+  expect_contains(refusal_of_xml(wide + " c='1' 'no XML any more"), "expected at most 64 attributes of an element");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ struct RanksOn {
   }
 };
 
-constexpr double kBytes = 1 << 28;
+constexpr double kPayloadBytes = 1 << 28;
 
 int host_share(const Plan& plan) {
   for (const PathShare& it : parse_spec(plan.algorithm, plan.collective).shares) {
@@ -99,14 +99,14 @@ TEST(MultiPath, SharesAreThoseOfTheClosedForm) {
     const RanksOn on(name, {0, 1});
     const double direct = on.between(0, 1)[0].gbps * 1e9, host = on.between(0, 1)[1].gbps * 1e9;
     for (int parts = 1; parts <= 8; ++parts) {
-      const double best = closed_forms::best_host_share(kBytes, {0, direct}, {{0, host}, parts});
+      const double best = closed_forms::best_host_share(kPayloadBytes, {0, direct}, {{0, host}, parts});
       const Plan plan = on.plan(join("multi_path(parts=", parts, ")"));
       EXPECT_NEAR(host_share(plan), 100 * best, 5) << name << ", " << parts << " parts";
       // No other share of a twentieth is faster.
-      const double seconds = on.seconds(plan, kBytes);
+      const double seconds = on.seconds(plan, kPayloadBytes);
       for (int other = 5; other < 100; other += 5) {
         const std::string spec = join("multi_path(direct: ", 100 - other, ", host: ", other, ", parts=", parts, ")");
-        EXPECT_GE(on.seconds(spec, kBytes) * 1.0001, seconds) << name << ", " << spec;
+        EXPECT_GE(on.seconds(spec, kPayloadBytes) * 1.0001, seconds) << name << ", " << spec;
       }
     }
   }
@@ -116,23 +116,23 @@ TEST(MultiPath, SharesAreThoseOfTheClosedForm) {
 // is not to be had, 2.0 times on Mist and 1.32 times on Cedar.
 TEST(MultiPath, TwoBeatOne) {
   const RanksOn mist("mist", {0, 1}), cedar("cedar", {0, 1});
-  const double on_mist = mist.seconds("chain(store, parts=8)", kBytes);
-  EXPECT_NEAR(on_mist / mist.seconds("multi_path(direct: 70, host: 30, parts=8)", kBytes), 1 / 0.7, 0.01);
-  EXPECT_GT(on_mist / mist.seconds("multi_path(parts=8)", kBytes), 1.67);
-  EXPECT_LT(on_mist / mist.seconds("multi_path(parts=8)", kBytes), 2.0);
-  const double on_cedar = cedar.seconds("chain(store, parts=8)", kBytes);
-  EXPECT_GT(on_cedar / cedar.seconds("multi_path(parts=8)", kBytes), 1.18);
-  EXPECT_LT(on_cedar / cedar.seconds("multi_path(parts=8)", kBytes), 66.0 / 50);
+  const double on_mist = mist.seconds("chain(store, parts=8)", kPayloadBytes);
+  EXPECT_NEAR(on_mist / mist.seconds("multi_path(direct: 70, host: 30, parts=8)", kPayloadBytes), 1 / 0.7, 0.01);
+  EXPECT_GT(on_mist / mist.seconds("multi_path(parts=8)", kPayloadBytes), 1.67);
+  EXPECT_LT(on_mist / mist.seconds("multi_path(parts=8)", kPayloadBytes), 2.0);
+  const double on_cedar = cedar.seconds("chain(store, parts=8)", kPayloadBytes);
+  EXPECT_GT(on_cedar / cedar.seconds("multi_path(parts=8)", kPayloadBytes), 1.18);
+  EXPECT_LT(on_cedar / cedar.seconds("multi_path(parts=8)", kPayloadBytes), 66.0 / 50);
   // With nearly half of the message through Cedar's PCIe, one path is faster (TEM-57).
-  EXPECT_LT(on_cedar, cedar.seconds("multi_path(direct: 55, host: 45, parts=8)", kBytes));
+  EXPECT_LT(on_cedar, cedar.seconds("multi_path(direct: 55, host: 45, parts=8)", kPayloadBytes));
 }
 
 // TEM-07: T_host ~ (k+1)/k M/B.
 TEST(MultiPath, PartsOverlapOnTheWayThroughTheHost) {
   const RanksOn mist("mist", {0, 1});
   for (int parts = 1; parts <= 8; ++parts) {
-    const double whole = mist.seconds(join("multi_path(host: 1, parts=", parts, ")"), kBytes);
-    EXPECT_NEAR(whole, kBytes / 75e9 * (parts + 1) / parts, 1e-9) << parts;
+    const double whole = mist.seconds(join("multi_path(host: 1, parts=", parts, ")"), kPayloadBytes);
+    EXPECT_NEAR(whole, kPayloadBytes / 75e9 * (parts + 1) / parts, 1e-9) << parts;
   }
 }
 
@@ -140,7 +140,7 @@ TEST(MultiPath, PartsOverlapOnTheWayThroughTheHost) {
 TEST(MultiPath, CollectivesGainAsWell) {
   const auto gain = [](const char* name, std::vector<int> gpus, Collective collective, std::string_view one) {
     const RanksOn on(name, std::move(gpus), collective);
-    return on.seconds(one, kBytes) / on.seconds("multi_path(parts=8)", kBytes);
+    return on.seconds(one, kPayloadBytes) / on.seconds("multi_path(parts=8)", kPayloadBytes);
   };
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
     EXPECT_GT(gain("mist", {0, 1}, collective, "ring(parts=8)"), 1.6) << name(collective);

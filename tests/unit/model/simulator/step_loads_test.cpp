@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-constexpr double kBytes = 64 << 20;
+constexpr double kCallBytes = 64 << 20;
 
 struct Loaded {
   Topology topology = machine("summit", 4);
@@ -25,8 +25,8 @@ struct Loaded {
 
   explicit Loaded(const Plan& plan)
       : program(compile(plan, check_form(plan), routes)),
-        machine_of(program, topology, {}, FlagPlace::kBehindData, kBytes),
-        run(simulate(program, machine_of, kBytes)),
+        machine_of(program, topology, {}, FlagPlace::kBehindData, kCallBytes),
+        run(simulate(program, machine_of, kCallBytes)),
         loads(step_loads(program, machine_of, run)) {}
 
   // Transfers of a step that leave a node by its adapters.
