@@ -39,7 +39,7 @@ PYTHON_FOLDERS = $(wildcard python tools tests/python tests/gpu examples benchma
 .NOTPARALLEL:
 GPU_BUILD ?= build/gpu
 PREFIX ?= /usr/local
-.PHONY: build test test-cpp test-python build-tests gallery reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
+.PHONY: build test gallery reference torch-test gpu-programs gpu-test gpu-sanitize gpu-package gpu-python-test gpu-bench kernels examples demo release wheel install uninstall bench sanitize sanitize-address sanitize-thread lint format tidy clean distclean help
 
 build:  ## build the library, the Python module and .venv/bin/plait (the default)
 	$(PREPARE) build
@@ -49,24 +49,18 @@ build:  ## build the library, the Python module and .venv/bin/plait (the default
 RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) -DPLAIT_UNITY=$(UNITY) \
   '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
 
-TEST_CPP := $(CTEST) --test-dir build/release
-TEST_PYTHON := $(VENV)/bin/python -m pytest
-
-test test-cpp: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
-test: build-tests  ## build, then run the C++ tests and the Python tests
-	@status=0; $(TEST_CPP) || status=1; $(TEST_PYTHON) || status=1; exit $$status
-
-test-cpp: build-tests  ## build, then run the C++ tests alone
-	@$(TEST_CPP)
-
-build-tests:
+# The Python tests wait more than they compute, so they run beside the C++ tests; what they print comes after.
+PYTEST := $(VENV)/bin/python -m pytest
+PYTEST_LOG := build/release/pytest.log
+test: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
+test:  ## build, then run the C++ tests and the Python tests
 	$(PREPARE) build test
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
-
-test-python:  ## run the Python tests alone, with what is built
-	$(PREPARE) build test
-	@$(TEST_PYTHON)
+	@echo '[test] runs the C++ tests, and beside them the Python tests, into $(PYTEST_LOG)'; \
+	$(PYTEST) >$(PYTEST_LOG) 2>&1 & python=$$!; trap 'kill $$python 2>/dev/null; exit 130' INT TERM; \
+	status=0; $(CTEST) --test-dir build/release || status=1; \
+	wait $$python || status=1; cat $(PYTEST_LOG); exit $$status
 
 torch-test: build  ## install PyTorch (gigabytes) into .venv, then test plait.torch; from then on make test does it, too
 	$(PREPARE) test torch
