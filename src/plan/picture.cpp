@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <sstream>
@@ -14,6 +13,7 @@
 #include "plan/arrows.hpp"
 #include "plan/layout.hpp"
 #include "plan/shorthand.hpp"
+#include "plan/svg.hpp"
 
 namespace plait {
 namespace {
@@ -32,53 +32,6 @@ constexpr Scale kLabelled, kDense = {false, 10, 24, 4, 3};
 // Gaps of many queues: one without arrows, and one whose arrows go far. A bus and what is between two take a lane.
 constexpr double kIdleGap = 5, kHighestGap = 90, kWideToHigh = 10, kBusLane = 9;
 constexpr double kDotBelow = 8;
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
-
-// Formats a number with at most one decimal, the same on every machine.
-std::string px(double value) {
-  const int64_t tenths = std::llround(value * 10);
-  const std::string sign = tenths < 0 ? "-" : "";
-  const int64_t size = tenths < 0 ? -tenths : tenths;
-  return sign + std::to_string(size / 10) + (size % 10 != 0 ? join(".", size % 10) : "");
-}
-
-// Gives neighbouring chunks colours that are far apart on the wheel, by the golden angle. The colour is #rrggbb, which
-// every viewer knows; saturation and lightness are in [0, 1].
-std::string colour(int chunk, double saturation, double lightness) {
-  const double hue = std::fmod(205 + 137.508 * chunk, 360) / 30;
-  std::string text = "#";
-  for (const double shift : {0.0, 8.0, 4.0}) {
-    const double k = std::fmod(shift + hue, 12);
-    const double part =
-        lightness - saturation * std::min(lightness, 1 - lightness) * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
-    const int byte = static_cast<int>(std::lround(part * 255));
-    text += "0123456789abcdef"[byte / 16];
-    text += "0123456789abcdef"[byte % 16];
-  }
-  return text;
-}
 
 enum class Completeness { kRaw, kUnfinished, kFinished };
 
