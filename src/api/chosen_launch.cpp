@@ -32,14 +32,14 @@ namespace {
 
 bool knows_launches(const RankMachine& machine) { return why_no_launches(machine).empty(); }
 
-std::optional<double> seconds_of_launch(const RankMachine& machine, const LaunchToTime& it) {
+std::optional<double> seconds_of_launch(const RankMachine& machine, const LaunchToTime& it, double most) {
   if (it.zero_copy == nullptr && short_gpu_plan_limits().excess(*it.plan)) return std::nullopt;
   Routes routes(machine.topology, machine.placement);
   const SimulatorProgram program = compile_launch({it.plan, it.ending, it.zero_copy, it.shape, it.bytes}, routes);
   const FlagPlace flags = it.zero_copy ? FlagPlace::kBehindData : flags_of(it.shape.protocol);
   const auto bytes = static_cast<double>(it.bytes);
   const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags, bytes);
-  return simulate(program, simulated, bytes).seconds;
+  return seconds_within(program, simulated, bytes, most);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A communicator's end on a GPU where CPUs perform calls, staged in host memory: all calls where ranks are on several
-// hosts, and on one host those that kernels cannot perform (launched_or_staged.hpp).
+// hosts, and on one host those that kernels cannot perform (launched_or_staged.hpp). Copies, the network and shared
+// memory in a host overlap (AWA-17, AWA-19).
 //
 // Its lanes are communicators of the same ranks, without GPUs. Each performs every n-th chunk, so that one chunk is on
 // the network while another is combined.

@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "plan/arrows.hpp"
 #include "plan/layout.hpp"
 #include "plan/shorthand.hpp"
+#include "plan/svg.hpp"
 
 namespace plait {
 namespace {
@@ -25,53 +29,9 @@ struct Scale {
   double between_boxes = 26;  // of neighbouring queues
 };
 constexpr Scale kLabelled, kDense = {false, 10, 24, 4, 3};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
-
-// Formats a number with at most one decimal, the same on every machine.
-std::string px(double value) {
-  const int64_t tenths = std::llround(value * 10);
-  const std::string sign = tenths < 0 ? "-" : "";
-  const int64_t size = tenths < 0 ? -tenths : tenths;
-  return sign + std::to_string(size / 10) + (size % 10 != 0 ? join(".", size % 10) : "");
-}
-
-// Gives neighbouring chunks colours that are far apart on the wheel, by the golden angle. The colour is #rrggbb, which
-// every viewer knows; saturation and lightness are in [0, 1].
-std::string colour(int chunk, double saturation, double lightness) {
-  const double hue = std::fmod(205 + 137.508 * chunk, 360) / 30;
-  std::string text = "#";
-  for (const double shift : {0.0, 8.0, 4.0}) {
-    const double k = std::fmod(shift + hue, 12);
-    const double part =
-        lightness - saturation * std::min(lightness, 1 - lightness) * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
-    const int byte = static_cast<int>(std::lround(part * 255));
-    text += "0123456789abcdef"[byte / 16];
-    text += "0123456789abcdef"[byte % 16];
-  }
-  return text;
-}
+// Gaps of many queues: one without arrows, and one whose arrows go far. A bus and what is between two take a lane.
+constexpr double kIdleGap = 5, kHighestGap = 90, kWideToHigh = 10, kBusLane = 9;
+constexpr double kDotBelow = 8;
 
 enum class Completeness { kRaw, kUnfinished, kFinished };
 
@@ -83,6 +43,13 @@ class Picture {
     shown_gaps_ = std::min(layout_.gaps, kMaxPictureRows);
     scale_ = shown_queues() <= kMostLabelledQueues && shown_ranks_ <= kMaxLabelledRanks ? kLabelled : kDense;
     place_columns();
+    arrows_ = arrows_of(plan_, layout_);
+    std::erase_if(arrows_, [&](const Arrow& it) { return !is_shown(it); });
+    if (!scale_.labels) {
+      FewArrows few = thinned_out(arrows_);
+      arrows_ = std::move(few.arrows);
+      lay_buses(few.buses);
+    }
     place_rows();
   }
 
@@ -96,8 +63,7 @@ class Picture {
     out_ << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
     draw_title();
     draw_columns();
-    draw_signals();
-    draw_data();
+    draw_arrows();
     draw_boxes();
     draw_legend(legend_top);
     out_ << "</svg>\n";
@@ -105,6 +71,13 @@ class Picture {
   }
 
  private:
+  // A bus with its place: `lane` of its gap, from one column to another.
+  struct LaidBus {
+    Bus bus;
+    int lane = 0;
+    double left = 0, right = 0;
+  };
+
   // --- geometry ---
 
   int columns(int rank) const { return std::max(1, static_cast<int>(plan_.ranks[rank].queues.size())); }
@@ -142,51 +115,63 @@ class Picture {
         }
       }
     }
+    place_gaps();
     double y = kTitleHeight + kHeaderHeight;
-    for (int row = 0; row < shown_gaps_; ++row) {
-      row_top_.push_back(y + scale_.gap);
-      y += scale_.gap + (used[row] ? scale_.box_height : kEmptyRow);
+    for (int row = 0; row <= shown_gaps_; ++row) {
+      y += gap_height_[row];
+      row_top_.push_back(y);
+      if (row < shown_gaps_) y += used[row] ? scale_.box_height : kEmptyRow;
     }
-    row_top_.push_back(y + scale_.gap);
+  }
+
+  // Of many queues, a gap is as high as its longest arrow wants to be told from those beside it.
+  void place_gaps() {
+    gap_height_.assign(shown_gaps_ + 1, scale_.gap);
+    if (scale_.labels) return;
+    std::fill(gap_height_.begin(), gap_height_.end(), kIdleGap);
+    for (const Arrow& it : arrows_) {
+      const double wide = std::abs(queue_center(it.from) - queue_center(it.to));
+      double& high = gap_height_[it.first_gap];
+      high = std::max(high, std::clamp(wide / kWideToHigh, scale_.gap, kHighestGap));
+    }
+    for (const LaidBus& it : buses_) {
+      double& high = gap_height_[it.bus.gap];
+      high = std::max(high, kBusLane * (it.lane + 2));
+    }
+  }
+
+  // Buses of one gap that would cover each other are laid side by side.
+  void lay_buses(const std::vector<Bus>& buses) {
+    std::map<std::pair<int, int>, double> ends;  // of what is laid already, by gap and lane
+    std::vector<LaidBus> order;
+    for (const Bus& it : buses) {
+      LaidBus laid{it, 0, width_, 0};
+      for (const auto& columns : {it.from, it.to}) {
+        for (const PictureColumn& column : columns) {
+          laid.left = std::min(laid.left, queue_center(column));
+          laid.right = std::max(laid.right, queue_center(column));
+        }
+      }
+      order.push_back(std::move(laid));
+    }
+    std::stable_sort(order.begin(), order.end(), [](const LaidBus& a, const LaidBus& b) { return a.left < b.left; });
+    for (LaidBus& it : order) {
+      while (ends.contains({it.bus.gap, it.lane}) && ends[{it.bus.gap, it.lane}] >= it.left) ++it.lane;
+      ends[{it.bus.gap, it.lane}] = it.right;
+    }
+    buses_ = std::move(order);
   }
 
   static bool is_box(const Operation& o) { return o.kind != OpKind::kSignal && o.kind != OpKind::kWait; }
   double row_top(int row) const { return row_top_[std::min<size_t>(row, row_top_.size() - 1)]; }
-  double gap_top(int gap) const { return row_top(gap) - scale_.gap; }
+  double gap_top(int gap) const { return row_top(gap) - gap_height_[gap]; }
   bool shown(int rank, int row) const { return rank < shown_ranks_ && row < shown_gaps_; }
   double queue_center(int rank, int queue) const { return rank_left_[rank] + queue_width_ * (queue + 0.5); }
-
-  // The memory of a place, as slots or chunks: a range that may overlap with another operation's.
-  static ChunkRange memory(const Place& place, const Operation& o) {
-    return {has_slots(place.buffer) ? place.slot : o.chunk, o.chunks};
-  }
-  static bool overlap(const Place& a, const Operation& of_a, const Place& b, const Operation& of_b) {
-    if (a.rank != b.rank || a.buffer != b.buffer) return false;
-    const ChunkRange one = memory(a, of_a), two = memory(b, of_b);
-    return one.first < two.end() && two.first < one.end();
-  }
-
-  // Where a rank's arrow begins or ends at the memory of another: at the queue of that rank that reads the place next,
-  // below `row`, or that wrote it last, above. Else at queue 0.
-  enum class Touch { kReadsNext, kWroteLast };
-  double beside(const Place& place, const Operation& o, int row, Touch touch) const {
-    int queue = 0, nearest = layout_.gaps + 1;
-    const auto& queues = plan_.ranks[place.rank].queues;
-    for (size_t l = 0; l < queues.size(); ++l) {
-      const auto& operations = queues[l].operations;
-      for (size_t i = 0; i < operations.size(); ++i) {
-        const int at = layout_.position[place.rank][l][i];
-        const int distance = touch == Touch::kReadsNext ? at - row : row - at;
-        if (distance <= 0 || distance >= nearest) continue;
-        const auto& places = touch == Touch::kReadsNext ? operations[i].sources : operations[i].destinations;
-        const bool touches = std::any_of(places.begin(), places.end(),
-                                         [&](const Place& it) { return overlap(it, operations[i], place, o); });
-        if (!touches) continue;
-        nearest = distance;
-        queue = static_cast<int>(l);
-      }
-    }
-    return queue_center(place.rank, queue);
+  double queue_center(const PictureColumn& of) const { return queue_center(of.rank, of.queue); }
+  // Data that the last row stores is shown below it.
+  bool is_shown(const Arrow& it) const {
+    const int last = it.kind == ArrowKind::kStored ? it.last_gap - 1 : it.last_gap;
+    return layout_.at(it.operation) < shown_gaps_ && shown(it.from.rank, 0) && shown(it.to.rank, last);
   }
 
   // --- parts ---
@@ -269,19 +254,32 @@ class Picture {
     return first_that_fits({join(o.chunks == 1 ? "chunk " : "chunks ", chunk_text(o)), chunk_text(o)}, 7.4, wide);
   }
 
-  void line(double x0, double y0, double x1, double y1, const char* style) {
-    const double bend = (y1 - y0) * 0.55;
-    out_ << "<path d=\"M" << px(x0) << " " << px(y0) << "C" << px(x0) << " " << px(y0 + bend) << " " << px(x1) << " "
-         << px(y1 - bend) << " " << px(x1) << " " << px(y1) << "\" fill=\"none\" " << style << "/>\n";
+  // Few arrows are bent, so that they leave and reach boxes straight. Many are straight, so that they can be told
+  // apart.
+  void line(double x0, double y0, double x1, double y1, const std::string& style) {
+    out_ << "<path d=\"M" << px(x0) << " " << px(y0);
+    if (scale_.labels) {
+      const double bend = (y1 - y0) * 0.55;
+      out_ << "C" << px(x0) << " " << px(y0 + bend) << " " << px(x1) << " " << px(y1 - bend) << " " << px(x1) << " "
+           << px(y1);
+    } else {
+      out_ << "L" << px(x1) << " " << px(y1);
+    }
+    out_ << "\" fill=\"none\" " << style << "/>\n";
   }
 
-  // Draws from the gap `from` of one queue to the gap `to` of another: across in the first gap, then down beside the
-  // boxes.
-  void hop(const OperationId& a, int from, const OperationId& b, int to, double offset, const char* style) {
-    const double x0 = queue_center(a.rank, a.queue) + offset, x1 = queue_center(b.rank, b.queue) + offset;
-    if (from == to) return line(x0, gap_top(from), x1, row_top(to) - 1, style);
-    const double side = queue_center(b.rank, b.queue) + queue_width_ / 2 - 5;
-    const double turn = row_top(from), y0 = gap_top(from), last = gap_top(to), y1 = row_top(to) - 1;
+  // Draws an arrow from its first gap to its last: across in the first one, then down beside the boxes.
+  void hop(const Arrow& it, double offset, const std::string& style) {
+    const double x0 = queue_center(it.from) + offset, x1 = queue_center(it.to) + offset;
+    if (it.first_gap == it.last_gap) return line(x0, gap_top(it.first_gap), x1, row_top(it.last_gap) - 1, style);
+    const double side = queue_center(it.to) + queue_width_ / 2 - (scale_.labels ? 5 : 1);
+    const double turn = row_top(it.first_gap), y0 = gap_top(it.first_gap);
+    const double last = gap_top(it.last_gap), y1 = row_top(it.last_gap) - 1;
+    if (!scale_.labels) {
+      out_ << "<path d=\"M" << px(x0) << " " << px(y0) << "L" << px(side) << " " << px(turn) << "V" << px(last) << "L"
+           << px(x1) << " " << px(y1) << "\" fill=\"none\" " << style << "/>\n";
+      return;
+    }
     out_ << "<path d=\"M" << px(x0) << " " << px(y0) << "C" << px(x0) << " " << px((y0 + turn) / 2) << " " << px(side)
          << " " << px((y0 + turn) / 2) << " " << px(side) << " " << px(turn) << "V" << px(last) << "C" << px(side)
          << " " << px((last + y1) / 2) << " " << px(x1) << " " << px((last + y1) / 2) << " " << px(x1) << " " << px(y1)
@@ -303,53 +301,77 @@ class Picture {
 
   // Data arrives a little left of the middle of a queue, signals a little right.
   double arrow_shift() const { return scale_.labels ? 6 : 1; }
-  const char* data_style() const {
-    return scale_.labels ? "stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\""
-                         : "stroke=\"#334155\" stroke-width=\"0.7\" marker-end=\"url(#data)\"";
-  }
-  const char* message_style() const {
-    return scale_.labels ? "stroke=\"#b45309\" stroke-width=\"2\" marker-end=\"url(#net)\""
-                         : "stroke=\"#b45309\" stroke-width=\"0.9\" marker-end=\"url(#net)\"";
+  // Of many arrows, those of data have the colour of their chunk.
+  std::string style_of(ArrowKind kind, int chunk) const {
+    switch (kind) {
+      case ArrowKind::kSignal:
+        return join("stroke=\"#94a3b8\" stroke-width=\"", scale_.labels ? "1" : "0.6",
+                    "\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"");
+      case ArrowKind::kMessage:
+        return join("stroke=\"#b45309\" stroke-width=\"", scale_.labels ? "2" : "0.9", "\" marker-end=\"url(#net)\"");
+      case ArrowKind::kStored:
+      case ArrowKind::kLoaded:
+        break;
+    }
+    return scale_.labels
+               ? "stroke=\"#334155\" stroke-width=\"1.8\" marker-end=\"url(#data)\""
+               : join("stroke=\"", colour(chunk, 0.55, 0.45), "\" stroke-width=\"0.8\" marker-end=\"url(#data)\"");
   }
 
-  void draw_signals() {
+  // Signals lie below data.
+  void draw_arrows() {
     out_ << "<g>\n";
-    for_each_shown([&](const OperationId& id, const Operation& o) {
-      if (o.kind != OpKind::kSignal) return;
-      const OperationId& to = layout_.pairing.signals[o.peer_rank][o.number].to;
-      if (!shown(to.rank, layout_.at(to))) return;
-      hop(id, layout_.at(id), to, layout_.at(to), arrow_shift() * 1.7,
-          "stroke=\"#94a3b8\" stroke-width=\"1\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"");
-    });
+    for (const Arrow& it : arrows_) {
+      if (it.kind == ArrowKind::kSignal) hop(it, arrow_shift() * 1.7, style_of(it.kind, 0));
+    }
     out_ << "</g>\n";
+    for (const LaidBus& it : buses_) draw_bus(it);
+    for (const Arrow& it : arrows_) {
+      if (it.kind != ArrowKind::kSignal) draw_data(it);
+    }
   }
 
   // Draws bytes that cross to another rank: above a box those that it loads, below it those that it stores.
-  void draw_data() {
-    const char* style = data_style();
-    for_each_shown([&](const OperationId& id, const Operation& o) {
-      if (!is_box(o)) return;
-      const int row = layout_.at(id);
-      const double shift = arrow_shift(), x = queue_center(id.rank, id.queue) - shift;
-      const double top = row_top(row), bottom = top + scale_.box_height;
-      if (o.kind == OpKind::kSend) {
-        const OperationId& to = layout_.pairing.messages[o.peer_rank][o.number].to;
-        if (shown(to.rank, layout_.at(to))) {
-          hop(id, row + 1, to, layout_.at(to), -shift, message_style());
-        }
+  void draw_data(const Arrow& it) {
+    const double shift = arrow_shift(), from = queue_center(it.from) - shift, to = queue_center(it.to) - shift;
+    const double top = gap_top(it.first_gap), bottom = row_top(it.last_gap);
+    const std::string style = style_of(it.kind, it.chunk);
+    switch (it.kind) {
+      case ArrowKind::kMessage:
+        return hop(it, -shift, style);
+      case ArrowKind::kLoaded:
+        dot(from, top + kDotBelow);
+        return line(from, top + kDotBelow, to, bottom - 1, style);
+      case ArrowKind::kStored:
+        return line(from, top, to, bottom - 6, style);
+      case ArrowKind::kSignal:
         return;
+    }
+  }
+
+  // A line across, which ends of boxes above go down to, and from which arrows go down to boxes.
+  void draw_bus(const LaidBus& it) {
+    const bool is_signal = it.bus.kind == ArrowKind::kSignal;
+    const double shift = is_signal ? arrow_shift() * 1.7 : -arrow_shift();
+    const double top = gap_top(it.bus.gap), y = top + kBusLane * (it.lane + 1), bottom = row_top(it.bus.gap) - 1;
+    const char* ink = is_signal ? "#94a3b8" : it.bus.kind == ArrowKind::kMessage ? "#b45309" : "#334155";
+    out_ << "<path class=\"bus\" d=\"M" << px(it.left + shift) << " " << px(y) << "H" << px(it.right + shift)
+         << "\" fill=\"none\" stroke=\"" << ink << "\" stroke-width=\"" << (is_signal ? "1" : "2.4") << "\"/>\n";
+    for (const PictureColumn& from : it.bus.from) {
+      const double x = queue_center(from) + shift;
+      if (it.bus.kind == ArrowKind::kLoaded) {
+        dot(x, y);
+        continue;
       }
-      for (const Place& place : o.sources) {
-        if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
-        const double from = beside(place, o, row, Touch::kWroteLast) - shift, high = top - scale_.gap + 8;
-        dot(from, high);
-        line(from, high, x, top - 1, style);
-      }
-      for (const Place& place : o.destinations) {
-        if (place.rank == id.rank || place.rank >= shown_ranks_) continue;
-        line(x, bottom, beside(place, o, row, Touch::kReadsNext) - shift, bottom + scale_.gap - 6, style);
-      }
-    });
+      out_ << "<path d=\"M" << px(x) << " " << px(top) << "V" << px(y) << "\" fill=\"none\" stroke=\"" << ink
+           << "\" stroke-width=\"0.8\"/>\n";
+    }
+    const char* marker = is_signal ? "signal" : it.bus.kind == ArrowKind::kMessage ? "net" : "data";
+    for (const PictureColumn& to : it.bus.to) {
+      out_ << "<path d=\"M" << px(queue_center(to) + shift) << " " << px(y) << "V" << px(bottom)
+           << "\" fill=\"none\" stroke=\"" << ink << "\" stroke-width=\"0.8\" marker-end=\"url(#" << marker
+           << ")\"/>\n";
+    }
   }
 
   void dot(double x, double y) {
@@ -417,21 +439,26 @@ class Picture {
     } else if (plan_.chunk_count() > 0) {
       sample(Completeness::kRaw, "copy", 52);
     }
-    const auto arrow = [&](const char* how, const std::string& what, double wide) {
+    const auto arrow = [&](const std::string& how, const std::string& what, double wide) {
       out_ << "<path d=\"M" << px(x) << " " << px(top) << "h24\" fill=\"none\" " << how << "/>\n";
       item(what, wide);
     };
     if (plan_.chunk_count() > 0) {
-      arrow(data_style(), "data, stored", 82);
+      arrow(style_of(ArrowKind::kStored, 0), "data, stored", 82);
       if (loads_from_others()) {
         dot(x, top);
-        arrow(data_style(), "data, loaded from where the dot is", 206);
+        arrow(style_of(ArrowKind::kLoaded, 0), "data, loaded from where the dot is", 206);
       }
     }
     const bool messages =
         std::any_of(plan_.ranks.begin(), plan_.ranks.end(), [](const RankPlan& r) { return r.messages > 0; });
-    if (messages) arrow(message_style(), "data, by message", 110);
-    arrow("stroke=\"#94a3b8\" stroke-width=\"1\" stroke-dasharray=\"3 2\" marker-end=\"url(#signal)\"", "signal", 60);
+    if (messages) arrow(style_of(ArrowKind::kMessage, 0), "data, by message", 110);
+    arrow(style_of(ArrowKind::kSignal, 0), scale_.labels ? "signal" : "signal, where no data goes",
+          scale_.labels ? 60 : 160);
+    if (!buses_.empty()) {
+      out_ << "<path d=\"M" << px(x) << " " << px(top) << "h24\" stroke=\"#334155\" stroke-width=\"2.4\"/>\n";
+      item("from each above to each other below", 200);
+    }
     draw_places(top + kLegendLine, style);
   }
 
@@ -467,10 +494,12 @@ class Picture {
   const Plan& plan_;
   const PlanReport& report_;
   const PlanLayout layout_;
+  std::vector<Arrow> arrows_;
+  std::vector<LaidBus> buses_;
   int shown_ranks_ = 0, shown_gaps_ = 0;
   Scale scale_;
   double queue_width_ = 0, width_ = 0;
-  std::vector<double> rank_left_, row_top_;
+  std::vector<double> rank_left_, row_top_, gap_height_;
   std::ostringstream out_;
 };
 

@@ -12,7 +12,11 @@ namespace {
 
 constexpr size_t kFirst = 16, kSecond = 1024, kStep = 2;
 constexpr double kSame = 1.001;
-constexpr double kNear = 1.5;      // variations of what is slower than that are not tried
+constexpr double kNear = 1.5;  // variations of what is slower than that are not tried
+// Who takes more than that times the fastest is not timed to the end. At the next sample, of twice the bytes, the
+// fastest takes at most twice as long; so the fastest there is no further behind here, and whoever is loses to it at
+// both samples, and between them.
+constexpr double kFarBehind = 2;
 constexpr double kWorthIt = 1.02;  // how much faster variations must be, if links and memory allow it, to be tried
 
 }  // namespace
@@ -29,15 +33,17 @@ double SampledSizes::between(double at_low, double at_high) const {
   return at_low + (at_high - at_low) * (std::max(bytes, static_cast<double>(kFirst)) - first) / (last - first);
 }
 
-std::optional<double> Contest::sample(const Candidate& it, size_t bytes, const Stopwatch& watch) {
-  const std::pair key{Key{it.choice.text(), it.protocol}, bytes};
-  const auto known = samples_.find(key);
-  return known != samples_.end() ? known->second : samples_.emplace(key, watch.seconds(it, bytes)).first->second;
+std::optional<double> Contest::sample(const Candidate& it, size_t bytes, const Stopwatch& watch, double most) {
+  const auto [known, is_new] = samples_.try_emplace({Key{it.choice.text(), it.protocol}, bytes});
+  Sample& sample = known->second;
+  if (is_new || (!sample.seconds && sample.most < most)) sample = {watch.seconds(it, bytes, most), most};
+  return sample.seconds;
 }
 
 std::optional<double> Contest::seconds(const Candidate& it, double bytes, const Stopwatch& watch) {
   const SampledSizes sizes(bytes, watch.most_bytes);
-  const auto at_low = sample(it, sizes.low, watch), at_high = sample(it, sizes.high, watch);
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  const auto at_low = sample(it, sizes.low, watch, kAny), at_high = sample(it, sizes.high, watch, kAny);
   if (!at_low || !at_high) return std::nullopt;
   return sizes.between(*at_low, *at_high);
 }
@@ -53,16 +59,23 @@ struct Contest::Course {
 };
 
 void Contest::time(const Candidate& it, const Course& course, Heat& heat) {
-  const std::optional<double> seconds = sample(it, course.bytes, course.watch);
+  const double most = std::min(course.limit, heat.fastest * kFarBehind);
+  const std::optional<double> seconds = sample(it, course.bytes, course.watch, most);
   if (!seconds || *seconds >= course.limit) return;
   heat.timed.push_back({&it, *seconds});
   heat.fastest = std::min(heat.fastest, *seconds);
 }
 
-// In order of the least that they may take, until that is more than the fastest takes.
+// In order of the least that they may take, until that is more than the fastest takes. The cheapest by its costs goes
+// before, since others are then timed no longer than it allows.
 void Contest::time_all(const Candidates& candidates, const Course& course, Heat& heat) {
   std::vector<Timed> order;
   for (const Candidate& it : candidates.all) order.push_back({&it, course.least(it)});
+  const Candidate& likely = candidates.cheapest(static_cast<double>(course.bytes));
+  if (!course.is_lost(course.least(likely), heat)) {
+    const std::optional<double> first = sample(likely, course.bytes, course.watch, course.limit);
+    if (first && *first < course.limit) heat.fastest = *first;
+  }
   std::stable_sort(order.begin(), order.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
   for (const auto& [candidate, least] : order) {
     if (course.is_lost(least, heat)) break;
@@ -70,10 +83,11 @@ void Contest::time_all(const Candidates& candidates, const Course& course, Heat&
   }
 }
 
-// The time of a candidate, or the least that it may take if it has none.
+// The time of a candidate, or the least that it may take if it was not timed, or not to the end.
 Contest::Timed Contest::known(const Candidate& it, const Course& course) const {
   const auto found = samples_.find({Key{it.choice.text(), it.protocol}, course.bytes});
-  return {&it, found != samples_.end() && found->second ? *found->second : course.least(it)};
+  if (found == samples_.end()) return {&it, course.least(it)};
+  return {&it, found->second.seconds.value_or(std::max(course.least(it), found->second.most))};
 }
 
 // Goes from one to its fastest variation, and on from there, as long as that gets faster.

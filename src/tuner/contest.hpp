@@ -29,8 +29,8 @@ struct SampledSizes {
 
 // Tells what candidates take for so many bytes.
 struct Stopwatch {
-  // None: the candidate cannot be timed, and does not take part.
-  std::function<std::optional<double>(const Candidate& it, size_t bytes)> seconds;
+  // None: it takes more than `most`, or the candidate cannot be timed, and does not take part.
+  std::function<std::optional<double>(const Candidate& it, size_t bytes, double most)> seconds;
   std::function<double(const Candidate& it, size_t bytes)> least;  // `seconds` never gives less
   size_t most_bytes = size_t{1} << 30;                             // that are sampled
   // Candidates like this one that may be faster. Empty: none are tried.
@@ -56,9 +56,13 @@ class Contest {
     const Candidate* candidate;
     double seconds;
   };
+  struct Sample {
+    std::optional<double> seconds;
+    double most;  // that it was timed for
+  };
   // What is known at a sampled size.
   struct Heat {
-    std::vector<Timed> timed;           // all that were timed, and take less than the limit
+    std::vector<Timed> timed;           // all that were timed, take less than the limit, and are not far behind
     double fastest;                     // of them
     const Candidate* winner = nullptr;  // null: there is none
 
@@ -74,10 +78,10 @@ class Contest {
   void time_variations(const Candidates& candidates, const Course& course, Heat& heat);
   void climb(Timed from, const Course& course, Heat& heat);
   Timed known(const Candidate& it, const Course& course) const;
-  std::optional<double> sample(const Candidate& it, size_t bytes, const Stopwatch& watch);
+  std::optional<double> sample(const Candidate& it, size_t bytes, const Stopwatch& watch, double most);
 
   std::map<size_t, Heat> heats_;  // by size
-  std::map<std::pair<Key, size_t>, std::optional<double>> samples_;
+  std::map<std::pair<Key, size_t>, Sample> samples_;
 };
 
 }  // namespace plait

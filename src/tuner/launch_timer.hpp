@@ -23,8 +23,8 @@ struct LaunchToTime {
 struct LaunchTimer {
   // Whether the machine's launches are known.
   bool (*knows)(const RankMachine& machine);
-  // The seconds of one call; none where a launch has no room for the plan.
-  std::optional<double> (*seconds)(const RankMachine& machine, const LaunchToTime& launch);
+  // The seconds of one call; none where they are more than `most`, or a launch has no room for the plan.
+  std::optional<double> (*seconds)(const RankMachine& machine, const LaunchToTime& launch, double most);
 };
 
 }  // namespace plait

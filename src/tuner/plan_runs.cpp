@@ -16,10 +16,10 @@ const SimulatorProgram& PlanRuns::program_of(const RankMachine& machine, const P
   return found->second;
 }
 
-double PlanRuns::seconds(const RankMachine& machine, const Candidate& it, double bytes) {
+std::optional<double> PlanRuns::seconds(const RankMachine& machine, const Candidate& it, double bytes, double most) {
   const SimulatorProgram& program = program_of(machine, it.choice);
   const SimulatedMachine simulated(program, machine.topology, machine.profile->costs, flags_of(it.protocol), bytes);
-  return simulate(program, simulated, bytes).seconds;
+  return seconds_within(program, simulated, bytes, most);
 }
 
 }  // namespace plait

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "model/simulator/program.hpp"
@@ -14,7 +15,8 @@ inline constexpr int kMostSimulatedRanks = 64;
 
 class PlanRuns {
  public:
-  double seconds(const RankMachine& machine, const Candidate& it, double bytes);
+  // None where it takes more than `most`.
+  std::optional<double> seconds(const RankMachine& machine, const Candidate& it, double bytes, double most);
 
  private:
   const SimulatorProgram& program_of(const RankMachine& machine, const PlanChoice& choice);

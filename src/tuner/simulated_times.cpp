@@ -37,21 +37,22 @@ Query Tuner::sampled(Query query, size_t bytes) const {
   return {query.collective, std::max(grain, bytes / grain * grain), query.root};
 }
 
-std::optional<double> Tuner::launch_seconds(const PlanChoice& plan, const Query& query, const LaunchWish& wish) {
+std::optional<double> Tuner::launch_seconds(const PlanChoice& plan, const Query& query, const LaunchWish& wish,
+                                            double most) {
   Choice choice;
   choice.plan = plan;
   launch_on_gpus(choice, query, nullptr, wish);
   const auto made = [&](const std::optional<PlanChoice>& it) { return it ? this->plan(*it) : nullptr; };
   const auto main = made(choice.plan), ending = made(choice.ending), zero_copy = made(choice.zero_copy);
-  return timer_->seconds(machine_, {main.get(), ending.get(), zero_copy.get(), choice.launch, query.bytes});
+  return timer_->seconds(machine_, {main.get(), ending.get(), zero_copy.get(), choice.launch, query.bytes}, most);
 }
 
-std::optional<double> Tuner::launch_seconds(const Candidate& it, const Query& query) {
+std::optional<double> Tuner::launch_seconds(const Candidate& it, const Query& query, double most) {
   LaunchWish wish;
   wish.protocol = it.protocol;
   wish.follows_rules = false;
   try {
-    return launch_seconds(it.choice, query, wish);
+    return launch_seconds(it.choice, query, wish, most);
   } catch (const PlanTooLarge&) {
     return std::nullopt;
   }
@@ -62,22 +63,23 @@ std::optional<double> Tuner::row_seconds(const MeasuredRule& rule, const Query& 
   if (!is_new) return known->second;
   LaunchWish wish;
   wish.threads = rule.threads;
-  return known->second = launch_seconds(made_of(parse_spec(rule.choice, query.collective), query, ""), query, wish);
+  return known->second = launch_seconds(made_of(parse_spec(rule.choice, query.collective), query, ""), query, wish,
+                                        std::numeric_limits<double>::infinity());
 }
 
 Stopwatch Tuner::stopwatch(const Query& query) {
   Stopwatch watch;
   if (!knows_launches()) {
-    watch.seconds = [this, query](const Candidate& it, size_t bytes) {
-      return simulations(query).runs.seconds(machine_, it, static_cast<double>(bytes));
+    watch.seconds = [this, query](const Candidate& it, size_t bytes, double most) {
+      return simulations(query).runs.seconds(machine_, it, static_cast<double>(bytes), most);
     };
     watch.least = [](const Candidate& it, size_t bytes) { return it.cost.seconds(static_cast<double>(bytes)); };
     watch.variations = [this, query](const Candidate& it) { return simulations(query).variations.of(it); };
     return watch;
   }
   watch.most_bytes = kLongestLaunchBytes;
-  watch.seconds = [this, query](const Candidate& it, size_t bytes) {
-    return launch_seconds(it, sampled(query, bytes));
+  watch.seconds = [this, query](const Candidate& it, size_t bytes, double most) {
+    return launch_seconds(it, sampled(query, bytes), most);
   };
   watch.least = [share = 1 / best_efficiency(*machine_.profile->costs.kernels)](const Candidate& it, size_t bytes) {
     return it.bound_seconds_per_byte * share * static_cast<double>(bytes);

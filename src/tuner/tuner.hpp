@@ -132,8 +132,8 @@ class Tuner {
   Stopwatch stopwatch(const Query& query);
   // The same call with a message of a sampled size.
   Query sampled(Query query, size_t bytes) const;
-  std::optional<double> launch_seconds(const PlanChoice& plan, const Query& query, const LaunchWish& wish);
-  std::optional<double> launch_seconds(const Candidate& it, const Query& query);
+  std::optional<double> launch_seconds(const PlanChoice& plan, const Query& query, const LaunchWish& wish, double most);
+  std::optional<double> launch_seconds(const Candidate& it, const Query& query, double most);
   // Launches that take longer are of no interest: where a row holds, only what is much faster is.
   double limit_of(const Query& query);
   std::optional<double> row_seconds(const MeasuredRule& rule, const Query& query);

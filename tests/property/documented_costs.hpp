@@ -310,7 +310,7 @@ inline Steps documented_steps(std::string_view algorithm, const AlgorithmArgumen
     for (int rank = 0; rank < p; ++rank) calls |= together(a, rank, (rank + 1) % p) ? peer : 0;
     return {p - 1 + (a.collective == Collective::kAllGather ? calls : 0)};
   }
-  if (algorithm == "host_staged" || algorithm.starts_with("naive_ring(")) return {2 * (p - 1)};
+  if (algorithm == "host_staged" || algorithm.starts_with("naive_ring(")) return {2 * (p - 1)};  // TEM-12, NVG-25
   if (algorithm == "hierarchical_ring") {
     int steps = 0;
     for (const int factor : factors_in(plan.algorithm)) steps += 2 * (factor - 1);
@@ -461,7 +461,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
   }
   if (algorithm.starts_with("binomial(") && has_rank_blocks(a.collective)) return blocks_up_binomial(a);
-  if (algorithm.starts_with("naive_ring(")) return 2 * (p - 1);
+  if (algorithm.starts_with("naive_ring(")) return 2 * (p - 1);  // whole messages (NVG-25)
   if (algorithm.starts_with("scatter_")) return blocks_up_binomial(a) + p * (p - 1);
   if (algorithm.starts_with("chain(") || algorithm.starts_with("binomial(")) return (p - 1) * parts;
   if (algorithm.starts_with("bruck(")) return (a.collective == Collective::kAllReduce ? 2 : 1) * p * (p - 1);
@@ -480,7 +480,7 @@ inline int64_t documented_crossings(std::string_view algorithm, const AlgorithmA
     const Relayed relayed = relayed_in(plan);
     return hops * (chunks + chunks * relayed.units / relayed.of);
   }
-  if (algorithm == "flat(load, zero_copy)") {
+  if (algorithm == "flat(load, zero_copy)") {  // in one group: every rank combines its chunk, for all (NVG-47, NVG-88)
     const int stages = a.collective == Collective::kAllReduce ? 2 : 1;
     return stages * (has_root(a.collective) ? 1 : p) * (p - 1);
   }

@@ -227,6 +227,7 @@ def test_bus_bandwidth_is_that_of_nccl_tests(collective, factor):
 @pytest.mark.parametrize("ways", [[], ["--one-way"]])
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_messages_go_in_windows_both_ways_and_one_way(tmp_path, ways, ranks):
+    """TEM-29."""
     file = tmp_path / "result.json"
     result = bench("send_receive", "-n", ranks, "--window", 4, *ways, "-b", "4K", "-e", "256K", "-f", 8, "--json", file)
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""Table 1 of `plait paper nv-group`: what is measured, and that every difference from the paper is explained."""
+"""Table 1 of `plait paper nv-group` (NVG-09): what is measured, and that differences from the paper are explained."""
 
 from __future__ import annotations
 

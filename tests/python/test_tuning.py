@@ -118,6 +118,7 @@ def share_text(share: int) -> str:
 
 @pytest.mark.parametrize("best", range(1, 16))
 def test_shares_are_found_step_by_step(best: int) -> None:
+    """TEM-10."""
     machine = MachineOfShares(best, known=5)
     row = find_best(machine, 1 << 26, Effort())
     assert row.best == Candidate(share_text(best)) and row.is_gain

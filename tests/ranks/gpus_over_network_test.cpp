@@ -1,6 +1,6 @@
-// Ranks with GPUs on several hosts, of which one machine takes the part. The GPUs are none (fake_staging.hpp), and all
-// the rest is as on GPUs: results are right, streams keep their order, and what ends on one host is told on all, with
-// no stream left waiting. Skipped where there is no UCX.
+// Ranks with GPUs on several hosts (AWA-17, AWA-19), of which one machine takes the part. The GPUs are none
+// (fake_staging.hpp), and all the rest is as on GPUs: results are right, streams keep their order, and what ends on one
+// host is told on all, with no stream left waiting. Skipped where there is no UCX.
 #include <gtest/gtest.h>
 
 #include "api/split.hpp"

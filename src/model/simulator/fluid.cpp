@@ -160,15 +160,17 @@ void FluidNetwork::fill() {
     }
     levels.emplace(resource.left / resource.weight, number);
   }
-  const auto lower = [&](uint32_t a, uint32_t b) {
-    return routes_[a].ceiling != routes_[b].ceiling ? routes_[a].ceiling < routes_[b].ceiling : a < b;
+  // Most routes never get to their ceiling, so they are a heap, the lowest first, and not sorted.
+  const auto higher = [&](uint32_t a, uint32_t b) {
+    return routes_[a].ceiling != routes_[b].ceiling ? routes_[a].ceiling > routes_[b].ceiling : a > b;
   };
-  std::sort(joined_routes_.begin(), joined_routes_.end(), lower);
-  size_t next = 0;
+  std::make_heap(joined_routes_.begin(), joined_routes_.end(), higher);
+  auto end = joined_routes_.end();
   const auto stop_at_ceiling = [&](double level) {
-    for (; next < joined_routes_.size() && routes_[joined_routes_[next]].ceiling <= level; ++next) {
-      if (routes_[joined_routes_[next]].rate < 0)
-        give(joined_routes_[next], routes_[joined_routes_[next]].ceiling, kNone);
+    while (end != joined_routes_.begin() && routes_[joined_routes_.front()].ceiling <= level) {
+      const uint32_t number = joined_routes_.front();
+      std::pop_heap(joined_routes_.begin(), end--, higher);
+      if (routes_[number].rate < 0) give(number, routes_[number].ceiling, kNone);
     }
   };
   while (!levels.empty()) {

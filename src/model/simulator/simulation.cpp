@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -14,6 +15,29 @@
 
 namespace plait {
 namespace {
+
+// What each resource still has to carry. No run is over before the busiest one has carried it.
+class Backlog {
+ public:
+  explicit Backlog(const std::vector<double>& bytes_per_second) : speeds_(bytes_per_second), bytes_(speeds_.size()) {}
+
+  // Flows of so many bytes that have yet to begin.
+  void add(const std::vector<FluidNetwork::Use>& uses, double bytes) {
+    for (const FluidNetwork::Use& it : uses) bytes_[it.resource] += it.load() * bytes;
+  }
+  void begin(const std::vector<FluidNetwork::Use>& uses, double bytes) { add(uses, -bytes); }
+
+  double least_seconds() const {
+    constexpr double kExact = 1 - 1e-9;  // sums are not
+    double most = 0;
+    for (size_t i = 0; i < bytes_.size(); ++i) most = std::max(most, bytes_[i] / speeds_[i]);
+    return most * kExact;
+  }
+
+ private:
+  const std::vector<double>& speeds_;
+  std::vector<double> bytes_;
+};
 
 class Simulator {
  public:
@@ -36,18 +60,23 @@ class Simulator {
   }
 
   SimulatedRun run() {
-    for (uint32_t queue = 0; queue < queues_.size(); ++queue) go_on(queue);
-    while (go_on_ready() || start_due() || end_due()) {
-    }
+    run_within(std::numeric_limits<double>::infinity());
     check_over();
-    for (const double end : run_.ends) run_.seconds = std::max(run_.seconds, end);
-    run_.seconds += machine_.launch_seconds;
+    run_.seconds = seconds();
     sum_up_uses();
     return std::move(run_);
   }
 
+  std::optional<double> seconds_within(double most) {
+    if (std::isfinite(most)) find_backlog();
+    if (!run_within(most)) return std::nullopt;
+    check_over();
+    return seconds() > most ? std::nullopt : std::optional(seconds());
+  }
+
  private:
   static constexpr double kUntold = -1;
+  static constexpr int kLookEvery = 64;  // turns, since a look takes longer than a turn
 
   struct QueueState {
     size_t next = 0;     // step
@@ -62,6 +91,34 @@ class Simulator {
     uint32_t first = 0, end = 0;  // in starts_
   };
   using Due = std::pair<double, uint32_t>;  // time and queue
+
+  // Whether the run is over before it has taken more than so many seconds.
+  bool run_within(double most) {
+    for (uint32_t queue = 0; queue < queues_.size(); ++queue) go_on(queue);
+    for (int turn = 0; go_on_ready() || start_due() || end_due(); ++turn) {
+      if (now_ + machine_.launch_seconds > most) return false;
+      if (backlog_ && turn % kLookEvery == 0 && now_ + machine_.launch_seconds + backlog_->least_seconds() > most) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void find_backlog() {
+    backlog_.emplace(machine_.bytes_per_second);
+    for (const SimulatedStep& step : program_.steps) {
+      if (step.kind != SimulatedStep::Kind::kWork) continue;
+      for (uint32_t i = starts_of_[step.index].first; i < starts_of_[step.index].end; ++i) {
+        backlog_->add(uses_of_[starts_[i].route], starts_[i].bytes);
+      }
+    }
+  }
+
+  double seconds() const {
+    double last = 0;
+    for (const double end : run_.ends) last = std::max(last, end);
+    return last + machine_.launch_seconds;
+  }
 
   // A flow that no resource limits takes no time.
   void add(const SimulatedWork& work) {
@@ -88,7 +145,9 @@ class Simulator {
       if (share > 0) uses.push_back({use.resource, share, use.alike});
     }
     narrowest_.push_back(machine_.narrowest(route));
-    return found->second = network_.add_route(uses, most);
+    found->second = network_.add_route(uses, most);
+    uses_of_.push_back(std::move(uses));
+    return found->second;
   }
 
   // Performs steps until the queue has to wait: for a signal, or for bytes. A queue may run ahead of the clock, as long
@@ -151,7 +210,10 @@ class Simulator {
     QueueState& queue = queues_[number];
     const StartRange& range = starts_of_[program_.steps[queue.next].index];
     queue.flows = range.end - range.first;
-    for (uint32_t i = range.first; i < range.end; ++i) network_.start(starts_[i].route, starts_[i].bytes, number, now_);
+    for (uint32_t i = range.first; i < range.end; ++i) {
+      network_.start(starts_[i].route, starts_[i].bytes, number, now_);
+      if (backlog_) backlog_->begin(uses_of_[starts_[i].route], starts_[i].bytes);
+    }
   }
 
   bool end_due() {
@@ -215,6 +277,8 @@ class Simulator {
   FluidNetwork network_;
   std::map<std::pair<uint32_t, double>, uint32_t> network_route_;  // of a route of the program, by what a flow gets
   std::vector<uint32_t> narrowest_;                                // resource of a route of the network
+  std::vector<std::vector<FluidNetwork::Use>> uses_of_;            // a route of the network
+  std::optional<Backlog> backlog_;                                 // where a run may be given up
   std::vector<Start> starts_;
   std::vector<StartRange> starts_of_;  // each work
   std::vector<QueueState> queues_;
@@ -413,6 +477,11 @@ SimulatedRun simulate(const SimulatorProgram& program, const SimulatedMachine& m
   Simulator simulator(program, machine, message_bytes);
   if (with_stretches) simulator.watch_links();
   return simulator.run();
+}
+
+std::optional<double> seconds_within(const SimulatorProgram& program, const SimulatedMachine& machine,
+                                     double message_bytes, double most) {
+  return Simulator(program, machine, message_bytes).seconds_within(most);
 }
 
 }  // namespace plait

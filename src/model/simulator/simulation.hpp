@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/plan_cost.hpp"
@@ -84,5 +85,9 @@ double seconds_between_calls(const SimulatorProgram& program, const SimulatedMac
 // ever, which no proved plan does.
 SimulatedRun simulate(const SimulatorProgram& program, const SimulatedMachine& machine, double message_bytes,
                       bool with_stretches = false);
+// The seconds of that run; none where they are more than `most`, which is found out as soon as the run has taken so
+// long.
+std::optional<double> seconds_within(const SimulatorProgram& program, const SimulatedMachine& machine,
+                                     double message_bytes, double most);
 
 }  // namespace plait

@@ -142,6 +142,20 @@ TEST(Hierarchical, SeveralLeadersShareTheMessage) {
   }
 }
 
+// UEN-59, Horovod on Summit: four of a node's six GPUs have a quarter of the node's sums each, and between nodes
+// halving and doubling move the least.
+TEST(Hierarchical, FourOfSixGpusOfANodeTalkToOtherNodes) {
+  const VerifiedPlan plan = test::verified("hierarchical(node: flat(leaders=4), all: rabenseifner)", on_nodes(8, 6));
+  EXPECT_EQ(plan.report().steps, 2 + 2 * 3);
+  std::vector<int64_t> between(48, 0);
+  for (const Traffic& traffic : plan.report().traffic) {
+    if (traffic.from.rank / 6 != traffic.to.rank / 6) between[traffic.from.rank] += traffic.chunks;
+  }
+  for (int rank = 0; rank < 48; ++rank) {
+    EXPECT_EQ(between[rank] * 4 * 8, rank % 6 < 4 ? 2 * 7 * plan.plan().chunk_count() : 0) << rank;
+  }
+}
+
 // TEM-14: parts on queues of their own, no more of them than there are stages.
 TEST(Hierarchical, PartsHaveQueuesOfTheirOwn) {
   for (int parts = 1; parts <= 5; ++parts) {

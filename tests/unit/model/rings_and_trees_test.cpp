@@ -61,7 +61,7 @@ bool serves_by_name(std::string_view algorithm, Collective collective) {
 constexpr double kAbciLink = 50;
 const std::vector<int> kAll = {};
 
-// UEN-22: six ring orders use every link of four fully connected GPUs twice each way.
+// NVG-08, UEN-11, UEN-22: six ring orders use every link of four fully connected GPUs twice each way.
 TEST(RingsOnMachines, SixOfThemFillAbcisNode) {
   const OnGpus abci("abci", kAll, Collective::kAllReduce);
   // Each ring has a sixth of the message, and moves 2 (p - 1) / p of it over each of its links.
@@ -126,7 +126,7 @@ TEST(RingsOnMachines, SayWhereThereIsNone) {
   EXPECT_NEAR(five.gbps("spanning_trees"), 20, 1e-9);
 }
 
-// BLK-12 to BLK-15: n/(2 b) for eight GPUs, two groups of four, and 12.5% behind two rings.
+// BLK-12, BLK-14, BLK-15: n/(2 b) for eight GPUs, two groups of four, and 12.5% behind two rings.
 TEST(TwoPhases, OfEightGpusOfAP100Dgx) {
   const OnGpus dgx("dgx1-p100", kAll, Collective::kAllReduce);
   ASSERT_EQ(dgx.arguments.groups.size(), 2u);

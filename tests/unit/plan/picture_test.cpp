@@ -136,6 +136,34 @@ TEST(Picture, ManyRanksAreDrawnWhole) {
   EXPECT_EQ(count(svg, "<title>"), boxes(ring));
   EXPECT_NE(svg.find(">63</text>"), std::string::npos);
   EXPECT_EQ(svg.find(">chunk "), std::string::npos);
+  EXPECT_EQ(count(svg, "marker-end=\"url(#data)\""), 64 * 2 * 63 + 1);  // and the legend's
+  EXPECT_EQ(count(svg, "marker-end=\"url(#signal)\""), 1);              // the legend's alone
+}
+
+// Lines from each of many ranks to each other would cover one another.
+TEST(Picture, ManyRanksShareALineToEachOther) {
+  PlanBuilder b({"x", Collective::kAllReduce, 32, 0, 1});
+  std::vector<QueueId> queues;
+  std::vector<Place> slots;
+  for (int rank = 0; rank < 32; ++rank) {
+    queues.push_back(b.add_queue(rank, Engine::kCpu));
+    slots.push_back(b.take_scratch(rank));
+    b.copy(queues[rank], slots[rank], input_of(rank), 0);
+  }
+  std::vector<SignalId> ready;
+  for (const QueueId& from : queues) {
+    for (const QueueId& to : queues) {
+      if (from.rank != to.rank) ready.push_back(b.signal(from, to));
+    }
+  }
+  for (const SignalId& signal : ready) b.wait(signal);
+  for (int rank = 0; rank < 32; ++rank) b.reduce(queues[rank], {output_of(rank)}, slots, 0);
+  const std::string svg = to_svg(verify(b.finish()));
+  expect_well_formed(svg);
+  EXPECT_EQ(count(svg, "class=\"bus\""), 1);
+  EXPECT_EQ(count(svg, "<circle"), 32 + 1);                    // and the legend's
+  EXPECT_EQ(count(svg, "marker-end=\"url(#data)\""), 32 + 2);  // and the legend's two
+  EXPECT_NE(svg.find("from each above to each other below"), std::string::npos);
 }
 
 TEST(Picture, LargePlansAreAbbreviated) {

@@ -29,9 +29,10 @@ class Race {
       starts_.push_back(1e-6 * test::between(random, 1, 100));
       slopes_.push_back(1e-12 * test::between(random, 10, 1000));
     }
-    watch.seconds = [this](const Candidate& it, size_t bytes) {
+    watch.seconds = [this](const Candidate& it, size_t bytes, double most) {
       ++timed;
-      return std::optional(seconds(it, static_cast<double>(bytes)));
+      const double taken = seconds(it, static_cast<double>(bytes));
+      return taken > most ? std::nullopt : std::optional(taken);
     };
     watch.least = [this](const Candidate& it, size_t bytes) { return seconds(it, static_cast<double>(bytes)) / 2; };
     watch.most_bytes = kMost;
@@ -108,7 +109,7 @@ TEST(Contest, GoesByTheByteBetweenSamples) {
 TEST(Contest, LeavesOutWhatCannotBeTimed) {
   test::Random random(test::run_seed());
   Race race(random);
-  race.watch.seconds = [](const Candidate&, size_t) { return std::optional<double>(); };
+  race.watch.seconds = [](const Candidate&, size_t, double) { return std::optional<double>(); };
   EXPECT_EQ(race.fastest(1 << 20), nullptr);
 }
 

@@ -99,9 +99,12 @@ bool knows_all(const RankMachine&) { return true; }
 
 // Chains take `share` percent of what flat plans do, and others a hundred times as much.
 template <int share>
-std::optional<double> chains_take(const RankMachine&, const LaunchToTime& it) {
+std::optional<double> chains_take(const RankMachine&, const LaunchToTime& it, double most) {
   const std::string& algorithm = it.plan->plan().algorithm;
-  return kFlatSeconds * (algorithm.starts_with("flat(") ? 1 : algorithm.starts_with("chain(") ? share / 100.0 : 100);
+  const double seconds = kFlatSeconds * (algorithm.starts_with("flat(")    ? 1
+                                         : algorithm.starts_with("chain(") ? share / 100.0
+                                                                           : 100);
+  return seconds > most ? std::nullopt : std::optional(seconds);
 }
 
 constexpr LaunchTimer kMuchFaster = {knows_all, chains_take<70>};

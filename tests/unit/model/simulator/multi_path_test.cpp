@@ -60,7 +60,7 @@ int host_share(const Plan& plan) {
   return 0;
 }
 
-// TEM-03: Mist has NVLink direct and NVLink via the host, Cedar NVLink direct and PCIe via the host.
+// TEM-03, TEM-05: Mist has NVLink direct and NVLink via the host, Cedar NVLink direct and PCIe via the host.
 TEST(MultiPath, TwoGpusOfASocketHaveTwo) {
   const RanksOn mist("mist", {0, 1}), cedar("cedar", {0, 1});
   EXPECT_EQ(mist.between(0, 1),
@@ -112,8 +112,8 @@ TEST(MultiPath, SharesAreThoseOfTheClosedForm) {
   }
 }
 
-// TEM-06, TEM-27, TEM-56: the paths are in use at once. At the papers' shares, two beat one; more than both paths have
-// is not to be had, 2.0 times on Mist and 1.32 times on Cedar.
+// TEM-04, TEM-06, TEM-27, TEM-54, TEM-56: one message's segments are under way on both paths at once. At the papers'
+// shares, two beat one; more than both paths have is not to be had, 2.0 times on Mist and 1.32 times on Cedar.
 TEST(MultiPath, TwoBeatOne) {
   const RanksOn mist("mist", {0, 1}), cedar("cedar", {0, 1});
   const double on_mist = mist.seconds("chain(store, parts=8)", kPayloadBytes);
@@ -127,7 +127,7 @@ TEST(MultiPath, TwoBeatOne) {
   EXPECT_LT(on_cedar, cedar.seconds("multi_path(direct: 55, host: 45, parts=8)", kPayloadBytes));
 }
 
-// TEM-07: T_host ~ (k+1)/k M/B.
+// TEM-07, TEM-08: T_host ~ (k+1)/k M/B for 1 to 8 parts.
 TEST(MultiPath, PartsOverlapOnTheWayThroughTheHost) {
   const RanksOn mist("mist", {0, 1});
   for (int parts = 1; parts <= 8; ++parts) {

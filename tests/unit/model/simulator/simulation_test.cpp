@@ -236,5 +236,17 @@ TEST(Simulation, RefusesRanksThatArePlacedElsewhere) {
   EXPECT_THROW(compile(plan, check_form(plan), routes), Error);
 }
 
+// A run that may be given up takes as long, or is given up.
+TEST(Simulation, IsGivenUpOnlyWhereItTakesLonger) {
+  const Simulated whole(row_of_gpus(4), test::ring_all_reduce(4), costs_of_steps(), kGigabyte);
+  const double seconds = whole.run.seconds;
+  for (const double most : {seconds, seconds * 1.5, seconds * 100}) {
+    EXPECT_EQ(seconds_within(whole.program, whole.machine, kGigabyte, most), seconds) << most;
+  }
+  for (const double share : {0.0, 0.1, 0.5, 0.99}) {
+    EXPECT_FALSE(seconds_within(whole.program, whole.machine, kGigabyte, seconds * share)) << share;
+  }
+}
+
 }  // namespace
 }  // namespace plait
