@@ -2,6 +2,7 @@
 #include "api/chunk_choice.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace plait {
 namespace {
@@ -22,22 +23,33 @@ constexpr size_t divided(size_t bytes, size_t chunks) { return (bytes + chunks -
 
 double staging_seconds(size_t bytes) { return kCopySeconds + static_cast<double>(bytes) / kCopyBytesPerSecond; }
 
-// The slowest stage performs all chunks; the others add what they take for one, at the start and at the end.
-double staged_seconds(size_t message_bytes, size_t chunk_bytes, const HostSeconds& host_seconds) {
+// Chunks of one length go through three stages: the copy engine in, a lane, the copy engine out. A lane is held to be
+// as fast beside others as alone: with TCP its core is the limit. Where the lanes' link is, it is much slower than the
+// copies, and the chunks matter little.
+double staged_seconds(size_t message_bytes, size_t chunk_bytes, size_t lanes, const HostSeconds& host_seconds) {
   const size_t chunks = std::max<size_t>(1, divided(message_bytes, chunk_bytes));
   const size_t bytes = divided(message_bytes, chunks);
   const double copy = staging_seconds(bytes), host = kProxySeconds + host_seconds(bytes);
-  return 2 * copy + host + static_cast<double>(chunks - 1) * std::max(copy, host);
+  std::vector<double> lane_done(lanes);  // when each stage is done with all chunks so far
+  double in_done = 0, out_done = 0;
+  for (size_t i = 0; i < chunks; ++i) {
+    double& on_host = lane_done[i % lanes];
+    in_done += copy;
+    on_host = std::max(in_done, on_host) + host;
+    out_done = std::max(on_host, out_done) + copy;
+  }
+  return out_done;
 }
 
-size_t choose_chunk(size_t message_bytes, size_t most_bytes, const HostSeconds& host_seconds) {
+size_t choose_chunk(size_t message_bytes, size_t most_bytes, size_t lanes, const HostSeconds& host_seconds) {
   const size_t fewest = std::max<size_t>(1, divided(message_bytes, most_bytes));
   size_t best = std::max<size_t>(1, divided(message_bytes, fewest));
-  double least = staged_seconds(message_bytes, best, host_seconds);
+  double least = staged_seconds(message_bytes, best, lanes, host_seconds);
   for (size_t chunks = fewest + 1; chunks <= kMostChunks; chunks += std::max<size_t>(1, chunks / 4)) {
+    if (chunks > lanes) chunks = divided(chunks, lanes) * lanes;  // no lane has fewer than others
     const size_t bytes = divided(message_bytes, chunks);
     if (bytes < kLeastChunkBytes) break;
-    const double seconds = staged_seconds(message_bytes, bytes, host_seconds);
+    const double seconds = staged_seconds(message_bytes, bytes, lanes, host_seconds);
     if (seconds >= least) continue;
     least = seconds;
     best = bytes;

@@ -166,7 +166,7 @@ const StagedBackend::Ready& StagedBackend::ready_for(const Call& call) {
 // their slots.
 CallChunks StagedBackend::chunks_of(const Call& call) const {
   std::map<std::string, CostCurve> curves;  // by plan
-  const size_t bytes = choose_chunk(message_bytes(call, size_), chunk_bytes_, [&](size_t chunk) {
+  const size_t bytes = choose_chunk(message_bytes(call, size_), chunk_bytes_, lanes_.size(), [&](size_t chunk) {
     Query query = query_of(call, size_);
     query.bytes = chunk;
     const Choice choice = host_.tuner.choose(query);
