@@ -129,8 +129,18 @@ def ways(collective: str, hosts: int) -> list[tuple[int, int]]:
     return ring if collective == "all_reduce" else ring[:-1]
 
 
+def carried_by_tcp(hosts: namespaces.Hosts, links: list[tuple[int, int]]) -> dict[str, float]:
+    """What plain TCP carries over the slowest of these links alone, and over all at once.
+
+    A link carries as much each way, whatever goes the other way. Plain TCP does not: its answers wait in the queue of
+    the data that goes their way. So what it carries over all at once is no bound, nor a parameter of a machine.
+    """
+    alone = min(namespaces.tcp_gbps(hosts, [link]) for link in links)
+    return {"tcp_gbps": alone, "tcp_gbps_at_once": namespaces.tcp_gbps(hosts, links)}
+
+
 def used_share(result: dict[str, Any], collective: str) -> dict[int, float]:
-    """By size, how much of what a TCP connection carries was used for bytes that had to cross a link."""
+    """By size, how much of what TCP carries over a link alone was used for bytes that had to cross one."""
     network = result["network"]
     gbits = wire_share(collective, network["hosts"]) * 8e-9
     used = {row["size"]: gbits * row["size"] / (1e-6 * row["out_of_place"]["time"]) for row in result["results"]}
@@ -174,8 +184,7 @@ def add_simulations(result: dict[str, Any], collective: str, options: argparse.N
 
 
 def measure(hosts: namespaces.Hosts, ranks: int, collective: str, options: argparse.Namespace) -> dict[str, Any]:
-    tcp_gbps = namespaces.tcp_gbps(hosts, ways(collective, hosts.count))
-    network = {"hosts": hosts.count, "gbps": hosts.gbps, "tcp_gbps": tcp_gbps}
+    network = {"hosts": hosts.count, "gbps": hosts.gbps} | carried_by_tcp(hosts, ways(collective, hosts.count))
     loops = [(max(least, options.least), min(most, options.most), *calls) for least, most, *calls in LOOPS]
     parts = [bench(hosts, ranks, collective, it, options) for it in loops if it[0] <= it[1]]
     result = joined(parts) | {"network": network}
@@ -189,7 +198,8 @@ def summary(result: dict[str, Any], collective: str) -> str:
     rate = "unshaped" if network["gbps"] is None else f"{network['gbps']:g} Gbit/s"
     lines = [
         f"{collective}, {network['hosts']} hosts, {result['config']['ranks']} ranks, {rate} "
-        f"(plain TCP carries {network['tcp_gbps']:.3g} Gbit/s)"
+        f"(plain TCP carries {network['tcp_gbps']:.3g} Gbit/s over a link alone, "
+        f"{network['tcp_gbps_at_once']:.3g} over all at once)"
     ]
     if result.get("network_rate"):
         lines.append(f"  Plait goes by {result['network_rate']}")
@@ -199,7 +209,7 @@ def summary(result: dict[str, Any], collective: str) -> str:
         lines.append(f"  {peer} / Plait: mean {mean_ratio(result, peer):.2f}, least {found[least]:.2f} at {least} B")
     shares = [f"{size >> 20} MiB {share:.0%}" for size, share in used_share(result, collective).items() if size >= MIB]
     if network["gbps"] is not None:
-        lines.append(f"  of what plain TCP carries: {', '.join(shares)}")
+        lines.append(f"  of what plain TCP carries over a link: {', '.join(shares)}")
         long = [row for row in result["results"] if row["size"] >= MIB]
         simulated = [f"{row['simulated_us'] / row['out_of_place']['time']:.2f}" for row in long]
         lines.append(f"  simulated / measured: {', '.join(simulated)}")

@@ -24,6 +24,8 @@ namespace {
 constexpr long kLongestSleepForMemory = 20'000;
 // Seconds. A longer wait is for a rank that is absent, and sleeps as any wait does.
 constexpr double kLongWait = 0.1;
+// Of so many looks of a rank that has no message under way, one is at the network, where others may want an answer.
+constexpr unsigned kLooksAtMemory = 64;
 
 }  // namespace
 
@@ -334,7 +336,7 @@ void HostRank::perform(const BoundPlan& bound, const BoundSlice& slice, const Ca
         if (moved) return Progress::kSome;
         return awaits_memory || messages_.is_sending_in_memory() ? Progress::kNone : Progress::kAwaitsHosts;
       },
-      [&] { return QueueWait(*this, call, bound, slice, blocked); });
+      [&] { return QueueWait(*this, call, bound, slice, blocked); }, slice.requests > 0);
 }
 
 void HostRank::end_epoch(const BoundPlan& bound, uint64_t epoch) {
@@ -380,7 +382,7 @@ void HostRank::await_completion(uint64_t epoch, const Call& call) {
         }
         return Progress::kDone;
       },
-      [&] { return ScratchWait(*this, call, peer); });
+      [&] { return ScratchWait(*this, call, peer); }, false);
   everyone_completed_ = everyone;
 }
 
@@ -408,7 +410,7 @@ void HostRank::exchange(std::span<const PeerMessage> messages, const WantedCheck
           const bool moved = p2p_.advance();
           return p2p_.done() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
         },
-        [&]() -> Wait& { return p2p_; });
+        [&]() -> Wait& { return p2p_; }, true);
   });
   log.completed.store(number, std::memory_order_release);
 }
@@ -425,7 +427,7 @@ TrainTime HostRank::exchange_train(const Call& call, int to, int from, size_t by
         const bool moved = train.advance();
         return train.is_over() ? Progress::kDone : moved ? Progress::kSome : Progress::kNone;
       };
-      wait_for(step, [&] { return TrainWait(*this, call); });
+      wait_for(step, [&] { return TrainWait(*this, call); }, true);
       time = train.time();
     });
   }
@@ -448,7 +450,7 @@ void HostRank::with_other_nodes(Step step) {
 }
 
 template <class Step, class Reason>
-void HostRank::wait_for(Step step, Reason reason) {
+void HostRank::wait_for(Step step, Reason reason, bool has_messages) {
   // With a network each look at it is a call of the kernel, beside which a yield costs nothing.
   Backoff backoff(options_.wait_policy, options_.crowded || shares_core_ || others_);
   WaitClock clock;
@@ -456,10 +458,15 @@ void HostRank::wait_for(Step step, Reason reason) {
     if (clock.is_running()) status_.waiting.store(kNotWaiting, std::memory_order_relaxed);
     clock.reset();
   };
+  unsigned looks = 0;
+  const auto look_at_network = [&] {
+    return others_ && (has_messages || ++looks % kLooksAtMemory == 0) && others_->progress();
+  };
   Progress before = Progress::kNone;
   for (;;) {
-    if (others_) others_->progress();
-    const Progress progress = step();
+    // The step comes first: a message then finds the memory that it is for, and a call that awaits nobody asks nobody.
+    Progress progress = step();
+    if (progress != Progress::kDone && look_at_network() && progress != Progress::kSome) progress = step();
     if (progress == Progress::kSome || progress == Progress::kDone) {
       stop_waiting();
       if (progress == Progress::kDone) return;

@@ -121,9 +121,9 @@ class HostRank {
   void leave(double timeout_seconds);
 
   // Calls step() until it reports that all is done. While it reports no progress, waits, and now and then searches for
-  // a reason with the Wait that reason() returns.
+  // a reason with the Wait that reason() returns. `has_messages`: some may be under way to or from other hosts.
   template <class Step, class Reason>
-  void wait_for(Step step, Reason reason);
+  void wait_for(Step step, Reason reason, bool has_messages);
   // Pauses once, as Backoff does.
   bool pause(Backoff& backoff, Progress progress, double waited);
 

@@ -62,9 +62,10 @@ void OtherNodes::cancel(NetRequest& request) {
   transport_->cancel(request);
 }
 
-void OtherNodes::progress() {
-  transport_->progress();
+bool OtherNodes::progress() {
+  const bool moved = transport_->progress();
   long_messages_.advance();
+  return moved;
 }
 
 void OtherNodes::listen() { transport_->receive(kWordTag, &incoming_, sizeof incoming_, listening_); }

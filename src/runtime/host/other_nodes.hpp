@@ -40,8 +40,8 @@ class OtherNodes {
   void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
   void cancel(NetRequest& request);
 
-  // Moves what can be moved.
-  void progress();
+  // Moves what can be moved. True: some request may have changed.
+  bool progress();
   void sleep(long nanoseconds) { transport_->sleep(nanoseconds); }
   // Why a rank is out of reach; empty while nothing says so.
   const std::string& loss(int rank) const { return transport_->loss(rank); }

@@ -13,6 +13,9 @@
 namespace plait {
 
 // The engine with which advance_queue() performs one slice on this rank.
+//
+// Where the slice has messages, a queue that reduces long pieces one after the other passes its turn on in between. So
+// the first piece is on its way while the next one is combined or copied.
 class HostRank::QueueEngine {
  public:
   QueueEngine(HostRank& rank, const BoundSlice& slice, const Call& call, const PlanMessages::Turn& turn)
@@ -23,6 +26,7 @@ class HostRank::QueueEngine {
         own_signals_(rank.signals_[turn.room][rank.rank_]),
         stores_(slice.streams_scratch && !rank.one_core_ ? &rank.stores_ : nullptr),
         stamp_(stamp_of(rank.calls_, turn.epoch)),
+        most_elements_(slice.requests > 0 ? kMostBytesOfTurn / size_of(call.type) : ~size_t{0}),
         rank_(rank) {
     rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
     pointers_ = rank.pointers_.data();
@@ -32,7 +36,14 @@ class HostRank::QueueEngine {
     }
   }
 
-  void reduce(const BoundOperation& operation) {
+  void turn_to(size_t) { elements_ = 0; }
+  bool reduce(const BoundOperation& operation) {
+    if (elements_ >= most_elements_) return false;
+    elements_ += operation.elements;
+    combine(operation);
+    return true;
+  }
+  void combine(const BoundOperation& operation) {
     const BoundPlace* places = slice_.places.data() + operation.first_place;
     const int count = operation.destination_count + operation.source_count;
     for (int i = 0; i < count; ++i) pointers_[i] = bases_[places[i].base] + places[i].offset;
@@ -71,6 +82,9 @@ class HostRank::QueueEngine {
   bool receive(const BoundOperation& operation) { return rank_.messages_.receive(operation); }
 
  private:
+  // A message of so many bytes keeps the network busy for longer than it takes to look at it.
+  static constexpr size_t kMostBytesOfTurn = size_t{128} << 10;
+
   // The flag of a signal.
   static std::atomic<uint64_t>& flag(std::byte* signals, size_t offset) {
     return *reinterpret_cast<std::atomic<uint64_t>*>(signals + offset);
@@ -86,6 +100,8 @@ class HostRank::QueueEngine {
   // The value of a flag. The flag of another call never passes for the awaited one. Neither does one that follows calls
   // that differed but in which no rank waited.
   const uint64_t stamp_;
+  const size_t most_elements_;
+  size_t elements_ = 0;  // reduced in this turn
   HostRank& rank_;
 };
 
@@ -103,7 +119,7 @@ class HostRank::DrivenEngine : private QueueEngine {
   bool reduce(const BoundOperation& operation) {
     if (!reduces_.is_of_cpu(operation)) return reduces_.post(operation);
     if (!reduces_.are_done()) return false;
-    QueueEngine::reduce(operation);
+    combine(operation);
     return true;
   }
   void signal(const BoundOperation& operation) { reduces_.keep(operation); }
