@@ -131,7 +131,7 @@ release:  ## build the C and C++ interface with kernels for all GPU targets, for
 	$(PREPARE) build
 	@$(CMAKE) -B $(INSTALLED) -DCMAKE_BUILD_TYPE=Release -DPLAIT_PYTHON=OFF -DPLAIT_CUDA=$(PLAIT_CUDA) \
 	  '-DCMAKE_CUDA_ARCHITECTURES=$(INSTALLED_ARCHITECTURES)'
-	@$(COMPILE) $(INSTALLED) -j $(JOBS) --target plait
+	@$(COMPILE) $(INSTALLED) -j $(JOBS) --target plait plait_nccl plait_nccl_by_name
 
 # Wheels have kernels for all targets as well. pip makes one for systems like this; auditwheel looks at what it links, and
 # names the oldest systems that have it.
@@ -142,7 +142,8 @@ wheel:  ## build a wheel with kernels for all GPU targets, tagged manylinux, in 
 	@$(IN_VENV) auditwheel repair --only-plat -w '$(WHEELS)' build/linux-wheel/*.whl && ls '$(WHEELS)'/*
 
 # Root only copies files: other users could not rebuild what root has built.
-AS_ROOT ?= $(filter 0,$(shell id -u))
+# In containers the folder is often root's own, and then root may build.
+AS_ROOT ?= $(filter-out $(shell stat -c %u '$(CURDIR)'),$(filter 0,$(shell id -u)))
 install: $(if $(AS_ROOT),,release)  ## install the C and C++ interface to PREFIX (default /usr/local); as root after `make release`
 	@[ -e $(INSTALLED)/lib/libplait.so ] || { echo 'nothing to install yet: run `make release` first, as the owner of this folder'; exit 1; }
 	@rm -f $(INSTALLED)/install_manifest_c.txt

@@ -227,6 +227,17 @@ PLAIT_API plaitResult_t plaitCommInitRank(plaitComm_t* comm, int nranks, plaitUn
 PLAIT_API plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int nranks, plaitUniqueId commId, int rank,
                                                 const plaitConfig_t* config);
 
+// Joins the communicator of all processes that a launcher started: `plait run`, torchrun, mpirun, srun and others,
+// whose variables say rank and number of ranks (docs/bootstrap.md). Without a launcher it has one rank. `sequence` is 0
+// for the job's first communicator of this kind, 1 for the next, and so on, the same on all ranks. Returns, waits,
+// takes `config` and counts as a part of a group like plaitCommInitRankConfig. If the variables say too little, or
+// contradict each other, it is plaitInvalidUsage, and plaitGetLastError names them.
+PLAIT_API plaitResult_t plaitCommInitLauncher(plaitComm_t* comm, int sequence, const plaitConfig_t* config);
+
+// Sets *localRank to the number, from 0, of this process among those that a launcher started on this host: a program
+// with a GPU for each rank passes it to cudaSetDevice before it joins. 0 without a launcher.
+PLAIT_API plaitResult_t plaitGetLocalRank(int* localRank);
+
 // Makes a whole communicator of `ndev` ranks (at most 1024; on devices 16) in this process. comms[r] is rank r, on CUDA
 // device devlist[r], or on device r if devlist is NULL. Several ranks may share a device. The ranks are on host memory
 // if devlist is NULL and no device is usable, or if all of devlist is PLAIT_DEVICE_HOST. One thread that drives several

@@ -59,6 +59,13 @@ inline plaitUniqueId unique_id() {
   return id;
 }
 
+// For cudaSetDevice, where a launcher started a process for each GPU.
+inline int local_rank() {
+  int rank = 0;
+  check(plaitGetLocalRank(&rank));
+  return rank;
+}
+
 // With PLAIT_DEVICE_CUDA, communicators made with this config never fall back to host memory.
 inline plaitConfig_t default_config(int device = PLAIT_DEVICE_CURRENT) {
   plaitConfig_t config = PLAIT_CONFIG_INITIALIZER;
@@ -101,6 +108,12 @@ class Communicator {
   Communicator(int size, const plaitUniqueId& id, int rank) { check(plaitCommInitRank(&handle_, size, id, rank)); }
   Communicator(int size, const plaitUniqueId& id, int rank, const plaitConfig_t& config) {
     check(plaitCommInitRankConfig(&handle_, size, id, rank, &config));
+  }
+  // That of all processes that a launcher started. `sequence` is 0 for the job's first one, 1 for the next, and so on.
+  static Communicator from_launcher(const plaitConfig_t& config = default_config(), int sequence = 0) {
+    plaitComm_t handle = nullptr;
+    check(plaitCommInitLauncher(&handle, sequence, &config));
+    return Communicator(handle);
   }
   // Takes ownership of a handle.
   explicit Communicator(plaitComm_t handle) : handle_(handle) {}

@@ -207,6 +207,15 @@ void test_roots_that_differ() {
   }
 }
 
+void test_launcher() {
+  const plaitConfig_t config = plait::api::default_config(PLAIT_DEVICE_HOST);
+  Communicator alone = Communicator::from_launcher(config);
+  check(alone.size() == 1 && alone.rank() == 0 && plait::api::local_rank() == 0, "without a launcher");
+  setenv("PLAIT_RANK", "0", 1);
+  expect_error(plaitInvalidUsage, "PLAIT_WORLD_SIZE", [&] { Communicator::from_launcher(config, 1); });
+  unsetenv("PLAIT_RANK");
+}
+
 }  // namespace
 
 int main() {
@@ -217,6 +226,7 @@ int main() {
   test_threads();
   test_plans_and_machine();
   test_roots_that_differ();
+  test_launcher();
   std::printf("cpp_test: %d failed\n", failures);
   return failures == 0 ? 0 : 1;
 }

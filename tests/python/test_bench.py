@@ -454,6 +454,7 @@ def test_gloo_lacks_exchanges():
         (["all_reduce", "-n", "2", "-o", "xor"], f"op 'xor' is none of: {', '.join(OPS)}, all"),
         (["all_reduce", "-n", "2", "-b", "1T"], "'1T' is no size"),
         (["all_reduce", "-n", "2", "-b", "2M", "-e", "1M"], "is more than -e"),
+        (["all_reduce", "-n", "2", "-e", "64K"], "is more than -e 65536; -b is 32M where it is not given"),
         (["all_reduce", "-n", "2", "-b", "0", "-f", "2"], "-b 0 stays 0"),
         (["all_reduce", "-n", "2", "-i", "0"], "-i 0 never"),
         (["broadcast", "-n", "2", "-r", "2"], "root 2 is not one of 2 ranks"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,6 +32,25 @@ def test_root_builds_nothing_and_installs_no_packages():
     assert "prepare.py" not in as_root and "cmake --build" not in as_root and "pip" not in as_root
     for_others = would("install", "AS_ROOT=")
     assert "prepare.py build" in for_others and "cmake --build build/install" in for_others
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives folders to others")
+def test_root_builds_in_a_folder_of_its_own(tmp_path):
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
+    assert "cmake --build build/install" in make("-n", "install", folder=tmp_path).stdout
+    os.chown(tmp_path, 12345, 12345)
+    assert "cmake --build build/install" not in make("-n", "install", folder=tmp_path).stdout
+
+
+def test_everything_that_is_installed_is_built():
+    (names,) = re.findall(r"cmake --build build/install.* --target (.+)", would("release"))
+    targets = {target for target in names.split() if target.startswith("plait")}
+    assert targets == {"plait", "plait_nccl", "plait_nccl_by_name"}
+    text = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("CMakeLists.txt"))
+    installed = set(re.findall(r"install\(TARGETS (\w+)", text)) | set(
+        re.findall(r"^plait_nccl_form\((\w+)", text, re.M)
+    )
+    assert installed == targets
 
 
 def test_all_targets_are_installed_unless_some_are_named():

@@ -253,7 +253,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, tmp_path
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["paper", "ueno", "-o", str(tmp_path / "page.html")]) == 2
-    assert "pip install 'plait[report]'" in capsys.readouterr().err
+    assert "pip install matplotlib" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
 
 

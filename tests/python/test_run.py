@@ -301,6 +301,18 @@ def test_what_cannot_be_started():
     assert result.stderr == "plait: error: cannot start './no-such-program': No such file or directory\n"
 
 
+def test_a_script_without_its_interpreter_is_told_to_name_it(tmp_path):
+    program = tmp_path / "train.py"
+    program.touch()
+    result = cli("run", "-n", 2, "--", program)
+    assert result.returncode == 127
+    assert result.stderr == f"plait: error: cannot start '{program}': Permission denied; write `python {program}`\n"
+
+
+def test_ranks_may_be_counted_as_for_mpirun():
+    assert cli("run", "-np", 2, "--", sys.executable, "-c", "print(1)").stdout == "1\n1\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -161,7 +161,32 @@ else:
 """
     first, second, _ = ends(start_ranks(code, tmp_path))[0].splitlines()
     assert first.startswith("Timeout messages from rank 0 to rank 1: rank 1 made no call"), first
+    assert "in these words" not in first, first
     assert second.startswith(("PeerFailed", "Error", "Timeout")), second
+
+
+def test_a_message_that_nobody_sends_is_told_with_the_ranks_of_the_group(tmp_path):
+    code = """
+rank = meet(1)
+if rank == 0:
+    failure(lambda: dist.recv(torch.ones(3), 1))
+else:
+    import time
+    time.sleep(3)
+"""
+    told = ends(start_ranks(code, tmp_path))[0]
+    assert told.startswith("Timeout messages from rank 1 to rank 0: rank 1 made no call"), told
+    assert "in these words" not in told, told
+
+
+def test_sizes_that_do_not_add_up_are_told(tmp_path):
+    code = """
+meet()
+failure(lambda: dist.all_to_all_single(torch.empty(3), torch.empty(4), [1, 2], [2, 1]))
+"""
+    for told in ends(start_ranks(code, tmp_path)):
+        assert "all_to_all_single: the sizes of the parts of the input are [2, 1];" in told, told
+        assert "together they must be its 4 rows" in told, told
 
 
 def test_a_program_may_end_without_waiting(tmp_path):

@@ -154,7 +154,7 @@ def _least_squares():
     try:
         from scipy.optimize import least_squares
     except ImportError:
-        raise ScipyMissing("calibrate needs scipy, which is not here: pip install 'plait[calibrate]'") from None
+        raise ScipyMissing("calibrate needs scipy, which is not here: pip install scipy") from None
     return least_squares
 
 

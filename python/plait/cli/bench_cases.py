@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .. import _core
 from . import usage
-from .bench_options import ALL, BY_COUNTS, MULSUM, TYPES
+from .bench_options import ALL, BY_COUNTS, DEFAULT_BYTES, MULSUM, TYPES
 
 REDUCING = {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_v"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter", "gather_v", "scatter_v"}
@@ -87,7 +87,8 @@ def _ops(options: argparse.Namespace, dtype: str) -> tuple[str, ...]:
 def _sizes(options: argparse.Namespace) -> Iterator[int]:
     largest = options.maxbytes
     if options.minbytes > largest:
-        raise usage.UsageError(f"bench: -b {options.minbytes} is more than -e {largest}")
+        default = "; -b is 32M where it is not given" if options.minbytes == DEFAULT_BYTES else ""
+        raise usage.UsageError(f"bench: -b {options.minbytes} is more than -e {largest}{default}")
     if options.minbytes == 0 and options.stepfactor > 1 and largest > 0:
         raise usage.UsageError("bench: -b 0 stays 0 with every -f; use -i, or -b 8")
     if options.stepbytes == 0 and options.stepfactor == 1:

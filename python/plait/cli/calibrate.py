@@ -22,7 +22,7 @@ _DESCRIPTION = """\
 Fits the costs of the model to what `plait bench --json` measured, and writes them as a profile that `plait plan`,
 `plait simulate`, `plait search` and communicators take (--profile FILE, PLAIT_PROFILE). Rows are held out of the fit,
 and errors are shown of both. Constants that the rows do not determine keep their default. docs/calibration.md says
-what to measure. Needs scipy: pip install 'plait[calibrate]'."""
+what to measure. Needs scipy: pip install scipy."""
 
 _EPILOG = """\
 examples:

@@ -43,6 +43,13 @@ _HINTS = {
 }
 
 
+def _hint_for(program: str, error: OSError) -> str:
+    """What to do about a program that cannot be started."""
+    if program.endswith(".py") and os.path.isfile(program):
+        return f"; write `python {program}`"
+    return _HINTS.get(error.errno, "")
+
+
 class Job:
     """`size` times `command` with the variables of a launcher. run() may be called once, from the main thread.
 
@@ -116,7 +123,7 @@ class Job:
                     preexec_fn=prepare,
                 )
             except OSError as error:
-                hint = _HINTS.get(error.errno, "")
+                hint = _hint_for(self._command[0], error)
                 complain(f"error: cannot start '{self._command[0]}': {error.strerror}{hint}")
                 self._status = EXIT_CANNOT_START
                 return False

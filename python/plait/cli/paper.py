@@ -14,7 +14,7 @@ from .screen import show
 _DESCRIPTION = """\
 Makes the analysis of one of the papers that Plait is built on anew, by Plait's own models, and writes it as one HTML
 page that needs no network: what the paper reports, what Plait gives, and the error. Needs matplotlib:
-pip install 'plait[report]'."""
+pip install matplotlib."""
 
 _EPILOG = """\
 examples:

@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    parser.add_argument("-n", "--ranks", type=usage.positive, metavar="N", help="number of ranks")
+    parser.add_argument("-n", "-np", "--ranks", type=usage.positive, metavar="N", help="number of ranks")
     parser.add_argument(
         "--nodes",
         type=usage.positive,

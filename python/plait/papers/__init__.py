@@ -1,7 +1,7 @@
 """The analyses of the papers that Plait is built on, as pages: what they report beside what Plait's models give.
 
 `plait paper NAME` writes them. Each paper has a module here, whose `page()` returns the whole page, and a file of
-values in `data`, each with the section that it is from. Plots need matplotlib, which `pip install plait[report]`
+values in `data`, each with the section that it is from. Plots need matplotlib, which the extra `report`
 brings; nothing else in Plait does.
 """
 

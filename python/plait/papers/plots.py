@@ -36,7 +36,7 @@ def _matplotlib() -> tuple[Any, Any]:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'plait[report]', or pip install matplotlib") from None
+        raise ImportError("plots need matplotlib: pip install matplotlib") from None
     return Figure, rc_context
 
 

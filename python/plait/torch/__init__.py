@@ -11,7 +11,7 @@ from typing import Any
 try:
     import torch.distributed as dist
 except ImportError as error:
-    raise ImportError("plait.torch needs PyTorch: pip install 'plait[torch]', or pip install torch") from error
+    raise ImportError("plait.torch needs PyTorch: pip install torch") from error
 
 from .hooks import all_reduce_hook, monitored_barrier
 from .process_group import ProcessGroup

@@ -82,7 +82,7 @@ class Checks:
             return [rows // self._size] * self._size
         if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
             raise InvalidArgument(
-                f"{what}: the {name} has {rows} rows, and its parts {list(splits)}; {self._size} parts must have "
-                f"them all"
+                f"{what}: the sizes of the parts of the {name} are {list(splits)}; there must be one for each of the "
+                f"{self._size} ranks, none below 0, and together they must be its {rows} rows"
             )
         return list(splits)

@@ -22,6 +22,7 @@ from ..communicator import Communicator
 from ..errors import Error, InvalidArgument
 from .device_calls import DeviceCalls, TorchStreams, check_not_capturing
 from .device_work import LaterWork
+from .failures import names_of_ends
 from .rendezvous import await_key
 from .tensors import Staged, bytes_of_row, row_of
 
@@ -195,7 +196,7 @@ class DeviceLane:
             if self._calls is None:
                 self._calls = self._meet()
         except Exception as error:
-            self._fail(self._explain_end(error) if isinstance(error, Error) else error)
+            self._fail(error)
             return
         while (post := self._next()) is not None:
             try:
@@ -253,16 +254,22 @@ class DeviceLane:
         id = _core.create_unique_id() if self._end == 0 else None
         self._store.set(f"{name}/{self._end}", str(id) if id else "")
         other = f"{name}/{1 - self._end}"
-        await_key(self._store, other, self._settings.timeout_seconds, what, lambda: self._is_closed)
+        try:
+            await_key(self._store, other, self._settings.timeout_seconds, what, lambda: self._is_closed)
+        except Error as error:
+            raise self._explain(type(error)(f"messages {self._words()}: {error}")) from error
         id = id or _core.UniqueId.parse(self._store.get(other).decode())
-        communicator = Communicator(id, self._end, 2, self._settings, device=self._device.index)
+        try:
+            communicator = Communicator(id, self._end, 2, self._settings, device=self._device.index)
+        except Error as error:
+            raise self._explain_end(error) from error
         return DeviceCalls(communicator, self._device, self._explain_end, self._cuda)
 
     def _words(self) -> str:
         return f"from rank {self._source} to rank {self._destination}"
 
     def _explain_end(self, error: Error) -> Error:
-        words = f"; in these words rank 0 is rank {self._source}, and rank 1 is rank {self._destination}"
+        words = names_of_ends(self._source, self._destination)
         return self._explain(type(error)(f"messages {self._words()}: {error}{words}"))
 
     def _fail(self, error: Exception) -> None:

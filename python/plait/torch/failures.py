@@ -35,6 +35,13 @@ class Failures:
         self.first = self.first or error
 
 
+def names_of_ends(source: int, destination: int) -> str:
+    """What the ranks of a communicator of two ends are in the group; none where they have the same numbers."""
+    if (source, destination) == (0, 1):
+        return ""
+    return f"; in these words rank 0 is rank {source}, and rank 1 is rank {destination}"
+
+
 def _words_for(name: str, global_ranks: Sequence[int]) -> str:
     if not global_ranks or list(global_ranks) == list(range(len(global_ranks))):
         return ""

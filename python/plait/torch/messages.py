@@ -24,6 +24,7 @@ from torch.distributed import Store
 from .. import _core
 from ..communicator import Communicator
 from ..errors import Error, Mismatch
+from .failures import names_of_ends
 from .rendezvous import await_key
 from .tensors import Staged, bytes_of_row, row_of
 from .work import Work
@@ -134,6 +135,7 @@ class Lane:
         self._is_closed = False
         self._failure: Error | None = None
         self._communicator: Communicator | None = None
+        self._words = ""  # what its ranks are called in errors of the communicator
         self._thread = threading.Thread(target=self._run, name=f"plait-{source}-to-{destination}", daemon=True)
         self._thread.start()
 
@@ -223,6 +225,7 @@ class Lane:
             self._store.delete_key(f"{name}/{self._end}")  # the other end would come and find nobody
             raise
         id = id or _core.UniqueId.parse(self._store.get(other).decode())
+        self._words = names_of_ends(self._source, self._destination)
         self._communicator = Communicator(id, self._end, 2, self._settings)
 
     def _check_wanted(self) -> bool:
@@ -239,9 +242,8 @@ class Lane:
             if not isinstance(error, Error) and self._communicator is not None:
                 self._communicator.abort(f"{type(error).__name__}: {error}")
             kind = type(error) if isinstance(error, Error) else Error
-            words = f"; in these words rank 0 is rank {self._source}, and rank 1 is rank {self._destination}"
             self._failure = self._explain(
-                kind(f"messages from rank {self._source} to rank {self._destination}: {error}{words}")
+                kind(f"messages from rank {self._source} to rank {self._destination}: {error}{self._words}")
             )
         has_left = not self._is_closed and _HAS_LEFT in str(error)
         with self._changed:

@@ -10,11 +10,18 @@
 #include "api/c/handle.hpp"
 #include "api/c/result.hpp"
 #include "base/log.hpp"
+#include "runtime/launch_environment.hpp"
 
 namespace plait::c {
 namespace {
 
 static_assert(PLAIT_DEVICE_HOST == kNoDevice);
+
+CommOptions from_environment() {
+  CommOptions options;
+  options.settings = Settings::from_environment();
+  return options;
+}
 
 plaitResult_t init_rank(const char* function, plaitComm_t* comm, int ranks, const plaitUniqueId& bytes, int rank,
                         const plaitConfig_t* config) {
@@ -25,9 +32,7 @@ plaitResult_t init_rank(const char* function, plaitComm_t* comm, int ranks, cons
     if (rank < 0 || rank >= ranks) refuse(plaitInvalidArgument, "rank is ", rank, "; expected 0 to ", ranks - 1);
     const auto id = std::bit_cast<UniqueId>(bytes);
     id.check();
-    CommOptions base;
-    base.settings = Settings::from_environment();
-    const CommOptions options = options_from(config, base);
+    const CommOptions options = options_from(config, from_environment());
     const auto make = [=] {
       return plaitComm::make(Communicator::create(id, rank, ranks, options.settings, options.device));
     };
@@ -115,6 +120,29 @@ extern "C" plaitResult_t plaitCommInitRank(plaitComm_t* comm, int nranks, plaitU
 extern "C" plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int nranks, plaitUniqueId id, int rank,
                                                  const plaitConfig_t* config) {
   return init_rank("plaitCommInitRankConfig", comm, nranks, id, rank, config);
+}
+
+extern "C" plaitResult_t plaitCommInitLauncher(plaitComm_t* comm, int sequence, const plaitConfig_t* config) {
+  static constexpr char kFunction[] = "plaitCommInitLauncher";
+  return CallGroup::at_edge(kFunction, [&] {
+    require(comm, "comm");
+    *comm = nullptr;
+    if (sequence < 0) refuse(plaitInvalidArgument, "sequence is ", sequence, "; the first communicator has 0");
+    const CommOptions options = options_from(config, from_environment());
+    const auto make = [=] {
+      const auto number = static_cast<uint64_t>(sequence);
+      return plaitComm::make(plait::Communicator::from_environment(options.settings, number, options.device));
+    };
+    CallGroup::of_this_thread().make({kFunction, make, comm, nullptr});
+  });
+}
+
+extern "C" plaitResult_t plaitGetLocalRank(int* localRank) {
+  return at_edge("plaitGetLocalRank", [&] {
+    require(localRank, "localRank");
+    const auto launched = plait::detect_launch_environment();
+    *localRank = launched ? launched->local_rank : 0;
+  });
 }
 
 extern "C" plaitResult_t plaitCommInitAll(plaitComm_t* comms, int ndev, const int* devlist) {

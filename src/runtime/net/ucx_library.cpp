@@ -50,10 +50,9 @@ void UcxLibrary::open(const std::vector<std::string>& candidates) {
     if (library_ == nullptr) reasons += join(reasons.empty() ? "" : "; ", dlerror());
   }
   if (library_ != nullptr) return;
-  fail(
-      ErrorCode::kResources, "there is no UCX here (", reasons,
-      "); install it (apt-get install libucx0, pip install 'plait[net]', or the cluster's own), or name libucp.so.0 in "
-      "PLAIT_UCX_LIBRARY");
+  fail(ErrorCode::kResources, "there is no UCX here (", reasons,
+       "); install it (apt-get install libucx0, pip install libucx-cu13, or the cluster's own), or name libucp.so.0 in "
+       "PLAIT_UCX_LIBRARY");
 }
 
 template <class Function>

@@ -159,7 +159,7 @@ TEST(UcxTest, SaysHowToGetUcx) {
     open_transport({"/nowhere/libucp.so.0"});  // unless some test of this process has opened one
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kResources);
-    for (const char* part : {"libucx0", "plait[net]", "PLAIT_UCX_LIBRARY", "/nowhere/libucp.so.0"}) {
+    for (const char* part : {"libucx0", "pip install libucx-cu13", "PLAIT_UCX_LIBRARY", "/nowhere/libucp.so.0"}) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
