@@ -17,8 +17,9 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from .. import _core
 from ..errors import Error
@@ -50,6 +51,16 @@ def _hint_for(program: str, error: OSError) -> str:
     return _HINTS.get(error.errno, "")
 
 
+class Process(NamedTuple):
+    """What a job starts: a rank, or what starts the ranks of another host."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    stdin: int | None  # as for Popen
+    label: bytes = b""  # of each line of its output
+
+
 class Job:
     """`size` times `command` with the variables of a launcher. run() may be called once, from the main thread.
 
@@ -69,12 +80,10 @@ class Job:
     ) -> None:
         _check_open_files(size)
         self._command = list(command)
+        self._names: list[str] = []
         self._size = size
         self._nodes = nodes
-        # Variables of another launcher are about this process, not about its ranks.
-        foreign = set(_core.launcher_variables())
-        given = os.environ if environment is None else environment
-        self._environment = {name: value for name, value in given.items() if name not in foreign}
+        self._environment = without_launchers(os.environ if environment is None else environment)
         self._timeout = timeout
         self._grace = grace
         self._tag = tag
@@ -105,33 +114,41 @@ class Job:
             self._selector.close()
         return self._status or self._stop.status
 
-    def _start(self) -> bool:
-        job = os.urandom(16).hex()
-        prepare = _preparation(self._guard.group)
+    def _processes(self) -> Iterator[Process]:
+        job = new_job()
         for rank in range(self._size):
-            variables = {"PLAIT_RANK": rank, "PLAIT_WORLD_SIZE": self._size, "PLAIT_LOCAL_RANK": rank, "PLAIT_JOB": job}
-            if self._nodes > 1:
-                variables["PLAIT_HOST_ID"] = f"node{rank * self._nodes // self._size}"
+            # A group in the background must not read from the terminal.
+            stdin = None if rank == 0 and not os.isatty(0) else subprocess.DEVNULL
+            node = {"PLAIT_HOST_ID": f"node{rank * self._nodes // self._size}"} if self._nodes > 1 else {}
+            yield self._rank(rank, self._size, rank, {"PLAIT_JOB": job} | node, stdin)
+
+    def _rank(self, rank: int, size: int, local: int, more: Mapping[str, str], stdin: int | None) -> Process:
+        variables = {"PLAIT_RANK": str(rank), "PLAIT_WORLD_SIZE": str(size), "PLAIT_LOCAL_RANK": str(local), **more}
+        label = b"[%d] " % rank if self._tag else b""
+        return Process(f"rank {rank}", self._command, self._environment | variables, stdin, label)
+
+    def _start(self) -> bool:
+        prepare = _preparation(self._guard.group)
+        for it in self._processes():
             try:
                 process = subprocess.Popen(
-                    self._command,
-                    env=self._environment | {name: str(value) for name, value in variables.items()},
-                    # A group in the background must not read from the terminal.
-                    stdin=None if rank == 0 and not os.isatty(0) else subprocess.DEVNULL,
+                    it.command,
+                    env=it.environment,
+                    stdin=it.stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     preexec_fn=prepare,
                 )
             except OSError as error:
-                hint = _hint_for(self._command[0], error)
-                complain(f"error: cannot start '{self._command[0]}': {error.strerror}{hint}")
+                hint = _hint_for(it.command[0], error)
+                complain(f"error: cannot start '{it.command[0]}': {error.strerror}{hint}")
                 self._status = EXIT_CANNOT_START
                 return False
             self._ranks.append(process)
-            label = b"[%d] " % rank if self._tag else b""
+            self._names.append(it.name)
             for pipe, target in ((process.stdout, 1), (process.stderr, 2)):
                 os.set_blocking(pipe.fileno(), False)
-                lines = _Lines(pipe.fileno(), target, label, self._may_write)
+                lines = _Lines(pipe.fileno(), target, it.label, self._may_write)
                 self._selector.register(pipe, selectors.EVENT_READ, lines)
         return True
 
@@ -152,9 +169,12 @@ class Job:
     def _pass_on_signals(self) -> None:
         self._orphans.reap({self._guard.group, *(rank.pid for rank in self._ranks if rank.returncode is None)})
         for number in self._signals.take():
-            self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
-            self._stop.expected = True
-            self._send(number)
+            self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        self._stop.after(self._grace, f"ranks did not end on {signal.Signals(number).name}")
+        self._stop.expected = True
+        self._send(number)
 
     def _stop_if_due(self) -> None:
         number = self._stop.due()
@@ -190,8 +210,13 @@ class Job:
         how = f"ended with status {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
         others = self._size - len(self._ended)
         wait = f"; the others have {self._grace:g} s to end" if others else ""
-        complain(f"rank {first} (process {self._ranks[first].pid}) {how}{wait}")
+        name = self._names[first]
+        complain(f"{name} (process {self._ranks[first].pid}) {how}{self._hint(name, code)}{wait}")
         self._stop.after(self._grace, "ranks did not end after one failed")
+
+    def _hint(self, name: str, code: int) -> str:
+        """What to do about a process that ended so; begins with the sign before it."""
+        return ""
 
     def _give_up_on_stopped(self) -> None:
         """Ends the job if a rank has failed and a signal has stopped all others: those never end by themselves."""
@@ -345,6 +370,17 @@ class _Signals:
         self._selector.unregister(self._reader)
         os.close(self._reader)
         os.close(self._writer)
+
+
+def new_job() -> str:
+    """A text that nobody can guess, by which the ranks of a job know each other."""
+    return os.urandom(16).hex()
+
+
+def without_launchers(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without the variables of other launchers, which are about this process, not about its ranks."""
+    foreign = set(_core.launcher_variables())
+    return {name: value for name, value in environment.items() if name not in foreign}
 
 
 def _is_ignored(number: signal.Signals) -> bool:

@@ -1,11 +1,15 @@
-"""`plait run`: starts ranks on this host."""
+"""`plait run`: starts ranks on this host, or on several."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
+from typing import Any
 
 from . import drop_in, screen, usage
+
+_SSH = "ssh -o BatchMode=yes"  # asks for nothing, for what it starts may not read from the terminal
 
 _DESCRIPTION = """\
 Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its environment, from
@@ -16,6 +20,8 @@ When a rank fails, the others get a grace time, in which they find out and say w
 Where all of them are stopped (SIGSTOP), they get none. Nothing that was started outlives `plait run`: what ranks leave
 behind is ended too. Only where SIGKILL ends `plait run` itself, processes that made a session or group of their own may
 stay.
+With --hosts ranks start on other hosts, too, by ssh, in the same folder and with the Python at the same place. They get
+the variables of Plait, NCCL and UCX, and those that -x names. No rank gets the input of `plait run` then.
 With --nccl the program's calls of NCCL come to Plait, which passes them on. Without -n `plait run` then becomes
 COMMAND, which may be a launcher itself: plait run --nccl -- torchrun --nproc-per-node 2 train.py"""
 
@@ -25,14 +31,16 @@ exit status: 0 when all ranks ended with 0; else that of the first rank that fai
 2 when an argument or a variable cannot be used
 
 examples: plait run -n 4 -- python train.py
-          plait run -n 4 --nodes 2 -- python train.py"""
+          plait run -n 4 --nodes 2 -- python train.py
+          plait run -n 8 --hosts node0,node1 -x PATH -- python train.py"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "run",
-        help="start N ranks of a program on this host",
-        usage="plait run [-n N] [--nodes M] [--nccl | --nccl-by-name] [--timeout S] [--grace S] [--tag] -- COMMAND...",
+        help="start N ranks of a program, on this host or on several",
+        usage="plait run [-n N] [--nodes M | --hosts LIST [--rsh SHELL] [-x NAME]...] [--nccl | --nccl-by-name]\n"
+        "                 [--timeout S] [--grace S] [--tag] -- COMMAND...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -44,6 +52,13 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         default=1,
         metavar="M",
         help="take this host for M nodes, with the network between them (each rank gets a PLAIT_HOST_ID)",
+    )
+    parser.add_argument("--hosts", metavar="LIST", help="start them on these hosts: node0,node1, or node0:4,node1:2")
+    parser.add_argument(
+        "--rsh", default=_SSH, metavar="SHELL", help=f"the remote shell; the host and a command follow (default {_SSH})"
+    )
+    parser.add_argument(
+        "-x", action="append", default=[], metavar="NAME", help="pass this variable on to other hosts; or NAME=VALUE"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--nccl", action="store_true", help="preload libplait_nccl.so, which stands in for NCCL")
@@ -67,14 +82,31 @@ def _run(options: argparse.Namespace) -> int:
     variables = None
     if options.nccl or options.nccl_by_name:
         variables = drop_in.environment(os.environ, by_name=options.nccl_by_name)
+    if options.hosts is not None:
+        return _run_on_hosts(program, variables, options)
     if options.ranks is None:
         return _become(program, variables, options)
     if options.nodes > options.ranks:
         raise usage.UsageError(f"run: {options.nodes} nodes need {options.nodes} ranks or more; -n is {options.ranks}")
     from .launcher import Job
 
-    limits = {"timeout": options.timeout, "grace": options.grace, "tag": options.tag}
-    return Job(program, options.ranks, nodes=options.nodes, environment=variables, **limits).run()
+    return Job(program, options.ranks, nodes=options.nodes, environment=variables, **_limits(options)).run()
+
+
+def _limits(options: argparse.Namespace) -> dict[str, Any]:
+    return {"timeout": options.timeout, "grace": options.grace, "tag": options.tag}
+
+
+def _run_on_hosts(program: list[str], variables: dict[str, str] | None, options: argparse.Namespace) -> int:
+    from .host_list import hosts_of
+    from .hosts_job import HostsJob
+
+    if options.nodes > 1:
+        raise usage.UsageError("run: --nodes makes several hosts of this one; leave it out beside --hosts")
+    hosts, shell = hosts_of(options.hosts, options.ranks), shlex.split(options.rsh)
+    if not shell:
+        raise usage.UsageError("run: --rsh is empty; write a command, such as --rsh 'ssh -p 2222'")
+    return HostsJob(program, hosts, shell=shell, environment=variables, export=options.x, **_limits(options)).run()
 
 
 def _become(program: list[str], variables: dict[str, str] | None, options: argparse.Namespace) -> int:
