@@ -22,12 +22,14 @@ class Checks:
     def one(self, items: Sequence[Any], what: str) -> Any:
         """What is alone in its list: c10d has lists of tensors, and lists of such lists."""
         if len(items) != 1:
-            raise InvalidArgument(f"{what}: a list of {len(items)} tensors or lists of this rank; pass one in each call")
+            raise InvalidArgument(
+                f"{what}: a list of {len(items)} tensors or lists of this rank; pass one in each call"
+            )
         return items[0]
 
     def root(self, opts: Any, what: str) -> int:
         if getattr(opts, "rootTensor", 0) != 0:
-            raise InvalidArgument(f"{what}: rootTensor={opts.rootTensor}; each tensor of the root has a call, so leave 0")
+            raise InvalidArgument(f"{what}: rootTensor={opts.rootTensor}; each tensor is a call, so leave 0")
         return self._rank_of_group(opts.rootRank, f"{what}: invalid root rank")
 
     def peer(self, peer: int, what: str) -> int:
