@@ -26,6 +26,7 @@ SCENARIOS = {
 HOST_ALONE = {"tags_in_another_order", "message_of_another_size", "mismatched_shapes", "asynchronous"}
 HOST_ALONE |= {"messages_from_any_rank", "wait_that_nobody_needs_has_no_timeout", "any_rank_but_those_that_left"}
 HOST_ALONE |= {"receives_from_any_rank_have_a_timeout_each", "options_with_a_timeout", "tensors_of_dropped_works"}
+HOST_ALONE |= {"sharded_tensors"}
 CASES = [("plait", name) for file, names in SCENARIOS.items() for name in names if file != "torch_streams"]
 CASES += [("plait_on_streams", name) for names in SCENARIOS.values() for name in names if name not in HOST_ALONE]
 RANKS = 3

@@ -81,6 +81,49 @@ def all_reduce_coalesced(ranks):
 
 
 @scenario
+def a_tensor_twice_in_a_list(ranks):
+    """It is combined once, and its place in the results is as it was."""
+    tensor, other = ranks.fill([5], torch.int64), ranks.fill([3], torch.int64)
+    expected = [combined(ranks.all(each), "SUM") for each in (tensor, other)]
+    work = ranks.group.allreduce_coalesced([tensor, other, tensor], dist.AllreduceCoalescedOptions())
+    work.wait()
+    assert len(work.result()) == 3
+    same(tensor, expected[0])
+    same(other, expected[1])
+    tensor = ranks.fill([2, 3], torch.int64).to_sparse()
+    expected = combined(ranks.all(tensor.to_dense()), "SUM")
+    ranks.group.allreduce([tensor, tensor], dist.AllreduceOptions()).wait()
+    same(tensor.to_dense(), expected)
+
+
+@scenario
+def lists_that_are_no_call(ranks):
+    """Refused in words before any other rank hears of them, and the group goes on."""
+    group, tensor = ranks.group, torch.ones(1)
+    parts = [torch.zeros(1) for _ in range(ranks.size)]
+    of_one = "pass one in each call"
+    for call in (
+        lambda tensors: group.reduce(tensors, dist.ReduceOptions()),
+        lambda tensors: group.allgather([parts], tensors, dist.distributed_c10d.AllgatherOptions()),
+        lambda tensors: group.reduce_scatter(tensors, [parts], dist.ReduceScatterOptions()),
+        lambda tensors: group.gather([parts], tensors, gather_options(0)),
+        lambda tensors: group.scatter(tensors, [parts], dist.ScatterOptions()),
+        lambda tensors: group.send(tensors, (ranks.rank + 1) % ranks.size, 0),
+        lambda tensors: group.recv(tensors, (ranks.rank + 1) % ranks.size, 0),
+    ):
+        for tensors in ([], [tensor, tensor]):
+            assert of_one in failure_of(lambda call=call, tensors=tensors: call(tensors), plait.InvalidArgument)
+    options = gather_options(ranks.rank)
+    assert of_one in failure_of(lambda: group.gather([parts, parts], [tensor], options), plait.InvalidArgument)
+    options = dist.BroadcastOptions()
+    options.rootRank, options.rootTensor = 0, 1
+    words = failure_of(lambda: group.broadcast([tensor, tensor], options), plait.InvalidArgument)
+    assert words.startswith("broadcast: rootTensor=1"), words
+    dist.all_reduce(tensor, group=group)
+    same(tensor, torch.full((1,), float(ranks.size)))
+
+
+@scenario
 def tensors_as_they_lie(ranks):
     """The short way of a call takes what lies as it wants it, whatever its shape, and nothing else."""
     core = ranks.group._communicator._core

@@ -9,6 +9,7 @@ from datetime import timedelta
 import plait
 import torch
 import torch.distributed as dist
+from torch.distributed._shard.sharded_tensor import Shard, init_from_local_shards
 from torch_support import SECONDS, failure_of, same, scenario
 
 
@@ -24,6 +25,19 @@ def asynchronous(ranks):
         work = dist.all_reduce(torch.ones(3), group=ranks.group, async_op=True)
     assert work.wait() and work.is_completed() and work.is_success()
     same(work.result()[0], torch.full((3,), float(ranks.size)))
+
+
+@scenario
+def sharded_tensors(ranks):
+    """Without a GPU they have to find that the group takes none."""
+    if torch.cuda.device_count():
+        return
+    part = Shard.from_tensor_and_offsets(torch.full((2, 3), ranks.rank + 1.0), [2 * ranks.rank, 0], ranks.rank)
+    whole = init_from_local_shards([part], 2 * ranks.size, 3, process_group=ranks.group)
+    found = torch.zeros(2 * ranks.size, 3) if ranks.rank == 0 else None
+    whole.gather(0, found)
+    if found is not None:
+        same(found, torch.arange(1.0, ranks.size + 1).repeat_interleave(2).reshape(-1, 1).expand(-1, 3))
 
 
 @scenario

@@ -156,7 +156,10 @@ class Group(plait.torch.ProcessGroup):
 def _convert(argument):
     if isinstance(argument, torch.Tensor) and argument.layout == torch.strided:
         return on_gpu(argument)
-    return [_convert(each) for each in argument] if isinstance(argument, list) else argument
+    if not isinstance(argument, list):
+        return argument
+    converted = {id(each): _convert(each) for each in argument}  # one that is there twice stays one
+    return [converted[id(each)] for each in argument]
 
 
 def _taking_gpus(name):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 try:
+    import torch
     import torch.distributed as dist
 except ImportError as error:
     raise ImportError("plait.torch needs PyTorch: pip install torch") from error
@@ -32,4 +33,6 @@ def _create(options: Any, settings: Any) -> ProcessGroup:
 
 
 if not hasattr(dist.Backend, "PLAIT"):
-    dist.Backend.register_backend("plait", _create, extended_api=True, devices=["cpu", "cuda"])
+    # ShardedTensor, for one, makes tensors on any GPU that a backend names.
+    _devices = ["cpu", "cuda"] if torch.cuda.device_count() else ["cpu"]
+    dist.Backend.register_backend("plait", _create, extended_api=True, devices=_devices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -18,8 +19,18 @@ class Checks:
     def __init__(self, rank: int, size: int) -> None:
         self._rank, self._size = rank, size
 
-    def root(self, root: int, what: str) -> int:
-        return self._rank_of_group(root, f"{what}: invalid root rank")
+    def one(self, items: Sequence[Any], what: str) -> Any:
+        """What is alone in its list: c10d has lists of tensors, and lists of such lists."""
+        if len(items) != 1:
+            raise InvalidArgument(
+                f"{what}: a list of {len(items)} tensors or lists of this rank; pass one in each call"
+            )
+        return items[0]
+
+    def root(self, opts: Any, what: str) -> int:
+        if getattr(opts, "rootTensor", 0) != 0:
+            raise InvalidArgument(f"{what}: rootTensor={opts.rootTensor}; each tensor is a call, so leave 0")
+        return self._rank_of_group(opts.rootRank, f"{what}: invalid root rank")
 
     def peer(self, peer: int, what: str) -> int:
         self._rank_of_group(peer, f"{what}: invalid rank")
@@ -52,7 +63,7 @@ class Checks:
         if self._rank != root:
             check_tensor(one, what, writes=not writes)
             return []
-        (parts,) = lists
+        parts = self.one(lists, what)
         self.parts(what, parts, one, writes=writes)
         if any(part.numel() != one.numel() for part in parts):
             sizes = ", ".join(str(part.numel()) for part in parts)

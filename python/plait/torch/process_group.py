@@ -31,7 +31,7 @@ from .operations import function_of_bits, is_of_bits, name_of, operation_of
 from .rendezvous import await_all, meet
 from .short_forms import long_form
 from .sparse import all_reduce_sum, check_sum, is_sparse
-from .tensors import HOST, check_alike, check_tensor, lies_as_is, place_of
+from .tensors import HOST, check_alike, check_tensor, distinct, lies_as_is, place_of
 from .work import CallQueue, DroppedWorks, Work, WorkOfMany, await_callbacks
 
 Tensors = Sequence[torch.Tensor]
@@ -213,7 +213,7 @@ class ProcessGroup(dist.ProcessGroup):
         if is_sparse(tensors):
             return self._reduce_all_sparse(what, tensors, opts)
         reductions: list[Callable[[Any], None]] = []
-        for tensor in tensors:
+        for tensor in distinct(tensors):
             check_tensor(tensor, what, writes=True)
             reductions.append(self._reduction(what, tensor, opts))
 
@@ -235,7 +235,7 @@ class ProcessGroup(dist.ProcessGroup):
         check_sum(opts.reduceOp, what)
 
         def perform(core: Any) -> None:
-            for tensor in tensors:
+            for tensor in distinct(tensors):
                 all_reduce_sum(core, tensor)
 
         return self._submit(f"{what} of sparse tensors", tensors, perform, opts)
@@ -243,9 +243,9 @@ class ProcessGroup(dist.ProcessGroup):
     def reduce(self, tensors: Tensors, opts: Any = None, *more: Any, **named: Any) -> c10d.Work:
         if type(opts) is not c10d.ReduceOptions or named:
             return self._by_long_form("reduce", (tensors, opts, *more), named)
-        (tensor,) = tensors
+        tensor = self._check.one(tensors, "reduce")
         check_tensor(tensor, "reduce", writes=True)
-        root = self._check.root(opts.rootRank, "reduce")
+        root = self._check.root(opts, "reduce")
         combine = function_of_bits(opts.reduceOp, tensor.dtype, "reduce")
         if combine is not None:
             perform = lambda core: calls.reduce_bits(core, tensor, combine, root)  # noqa: E731
@@ -256,7 +256,7 @@ class ProcessGroup(dist.ProcessGroup):
     def broadcast(self, tensors: Tensors, opts: Any = None, *more: Any, **named: Any) -> c10d.Work:
         if type(opts) is not c10d.BroadcastOptions or named:
             return self._by_long_form("broadcast", (tensors, opts, *more), named)
-        root = self._check.root(opts.rootRank, "broadcast")
+        root = self._check.root(opts, "broadcast")
         if len(tensors) == 1:
             work = self._as_it_lies("broadcast", tensors, tensors[0], tensors[0], "sum", opts, root)
             if work is not None:
@@ -273,7 +273,7 @@ class ProcessGroup(dist.ProcessGroup):
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None, **named: Any) -> c10d.Work:
         if type(opts) is not c10d.AllgatherOptions or named:
             return self._by_long_form("allgather", (outputs, inputs, opts), named)
-        (tensor,), (parts,) = inputs, outputs
+        tensor, parts = self._check.one(inputs, "all_gather"), self._check.one(outputs, "all_gather")
         self._check.parts("all_gather", parts, tensor, writes=True)
         return self._submit(
             "all_gather", parts, lambda core: calls.all_gather(core, parts, tensor), opts, [tensor, *parts]
@@ -320,7 +320,7 @@ class ProcessGroup(dist.ProcessGroup):
     ) -> c10d.Work:
         if type(opts) is not c10d.ReduceScatterOptions or named:
             return self._by_long_form("reduce_scatter", (outputs, inputs, opts, *more), named)
-        (output,), (parts,) = outputs, inputs
+        output, parts = self._check.one(outputs, "reduce_scatter"), self._check.one(inputs, "reduce_scatter")
         self._check.parts("reduce_scatter", parts, output, writes=False)
         operation = operation_of(opts.reduceOp, output.dtype, "reduce_scatter")
         perform = lambda core: calls.reduce_scatter(core, output, parts, operation)  # noqa: E731
@@ -354,7 +354,7 @@ class ProcessGroup(dist.ProcessGroup):
     ) -> c10d.Work:
         if type(opts) is not c10d.GatherOptions or named:
             return self._by_long_form("gather", (outputs, inputs, opts, *more), named)
-        (tensor,), root = inputs, self._check.root(opts.rootRank, "gather")
+        tensor, root = self._check.one(inputs, "gather"), self._check.root(opts, "gather")
         parts = self._check.parts_of_root("gather", outputs, tensor, root, writes=True)
         perform = lambda core: calls.gather(core, parts, tensor, root)  # noqa: E731
         return self._submit("gather", parts, perform, opts, [tensor, *parts])
@@ -364,7 +364,7 @@ class ProcessGroup(dist.ProcessGroup):
     ) -> c10d.Work:
         if type(opts) is not c10d.ScatterOptions or named:
             return self._by_long_form("scatter", (outputs, inputs, opts, *more), named)
-        (output,), root = outputs, self._check.root(opts.rootRank, "scatter")
+        output, root = self._check.one(outputs, "scatter"), self._check.root(opts, "scatter")
         parts = self._check.parts_of_root("scatter", inputs, output, root, writes=False)
         perform = lambda core: calls.scatter(core, output, parts, root)  # noqa: E731
         return self._submit("scatter", outputs, perform, opts, [output, *parts])
@@ -441,7 +441,7 @@ class ProcessGroup(dist.ProcessGroup):
     def gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> c10d.Work:
         """gather() into one tensor of the root, which has the tensors one after the other."""
         opts = opts or dist.GatherOptions()
-        root = self._check.root(opts.rootRank, "gather_single")
+        root = self._check.root(opts, "gather_single")
         if self._rank == root:
             self._check.whole("gather_single", output, tensor, whole=output, part=tensor)
         else:
@@ -460,7 +460,7 @@ class ProcessGroup(dist.ProcessGroup):
     # --- Messages ---
 
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
-        (tensor,) = tensors
+        tensor = self._check.one(tensors, "send")
         check_tensor(tensor, "send")
         peer = self._check.peer(peer, "send")
         if tensor.is_cuda:
@@ -468,7 +468,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._counted(self._messages.send(tensor, peer, tag))
 
     def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> c10d.Work:
-        (tensor,) = tensors
+        tensor = self._check.one(tensors, "recv")
         check_tensor(tensor, "recv", writes=True)
         peer = self._check.peer(peer, "recv")
         if tensor.is_cuda:
@@ -476,7 +476,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._counted(self._messages.receive(tensor, peer, tag))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> c10d.Work:
-        (tensor,) = tensors
+        tensor = self._check.one(tensors, "recv")
         check_tensor(tensor, "recv", writes=True)
         if self._size == 1:
             raise InvalidArgument("recv: there is no other rank in the group that could send")

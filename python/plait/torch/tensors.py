@@ -40,6 +40,11 @@ _SHARES_ELEMENTS = 1  # what torch._debug_has_internal_overlap() says of an expa
 HOST = -1  # in the place of a GPU's number, as Tensor.get_device() has it
 
 
+def distinct(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Each tensor once: in a list that has one twice, as a tied weight may be, it is still combined once."""
+    return list({id(tensor): tensor for tensor in tensors}.values())
+
+
 def check_tensor(tensor: torch.Tensor, what: str, *, writes: bool = False) -> None:
     """Refuses a tensor whose memory Plait cannot use. `what`: the call and the argument, for the error."""
     if not (tensor.is_cuda or tensor.is_cpu):
