@@ -196,7 +196,8 @@ def refusals(ranks):
     refused("no average", lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG, group=group))
     refused("in one place", lambda: dist.all_reduce(torch.ones(1).expand(3), group=group))
     refused("an output of 7", lambda: dist.all_gather_into_tensor(torch.ones(7), torch.ones(2), group=group))
-    refused("its parts [1", lambda: dist.all_to_all_single(torch.ones(9), torch.ones(9), [1] * ranks.size, group=group))
+    nine, ones = torch.ones(9), [1] * ranks.size
+    refused("parts of the output are [1", lambda: dist.all_to_all_single(nine, nine, ones, group=group))
     other = (ranks.rank + 1) % ranks.size
     refused("sparse", lambda: dist.send(torch.eye(2).to_sparse(), other, group=group))
     dist.all_reduce(tensor := torch.ones(1), group=group)  # the group goes on

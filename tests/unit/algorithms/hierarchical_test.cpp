@@ -145,7 +145,7 @@ TEST(Hierarchical, SeveralLeadersShareTheMessage) {
 // UEN-59, Horovod on Summit: four of a node's six GPUs have a quarter of the node's sums each, and between nodes
 // halving and doubling move the least.
 TEST(Hierarchical, FourOfSixGpusOfANodeTalkToOtherNodes) {
-  const VerifiedPlan plan = test::verified("hierarchical(node: flat(leaders=4), all: rabenseifner)", on_nodes(8, 6));
+  const VerifiedPlan plan = test::verified("hierarchical(node: flat(leaders=4), all: rabenseifner)", over_nodes(8, 6));
   EXPECT_EQ(plan.report().steps, 2 + 2 * 3);
   std::vector<int64_t> between(48, 0);
   for (const Traffic& traffic : plan.report().traffic) {
