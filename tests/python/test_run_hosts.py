@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ def run_on(shell: str, names: str, script: str, *options: str, **variables: str)
 def test_lists_of_hosts():
     assert hosts_of("a,b", 5) == [Host("a", 0, 2), Host("b", 2, 3)]
     assert hosts_of("me@a:1, [fe80::1]:4", None) == [Host("me@a", 0, 1), Host("fe80::1", 1, 4)]
+    assert hosts_of("me@[fe80::1]:4", None) == [Host("me@fe80::1", 0, 4)]
     assert hosts_of("a:2,b:2", 4)[1].first == 2
     assert hosts_of("me@a:1", None)[0].address == "a"
 
@@ -53,6 +55,7 @@ def test_lists_of_hosts():
         ("a:2,b:2", 3, "has 4 ranks, but -n is 3"),
         ("a,b", None, "write -n 2"),
         ("a,b", 1, "need 2 ranks or more"),
+        ("-oProxyCommand=x", 1, "write names with commas between"),
     ],
 )
 def test_lists_that_are_none(text, ranks, message):
@@ -122,6 +125,30 @@ def test_a_host_that_no_shell_reaches(shell):
     assert "host gone (process" in done.stderr and f"try `{shell} gone true`" in done.stderr
 
 
+def test_the_remote_shell_is_blamed_for_other_hosts_only(shell):
+    done = run_on(shell, "localhost:1", "import sys; sys.exit(255)")
+    assert done.returncode == 255
+    assert "host localhost (process" in done.stderr and shell not in done.stderr
+
+
+def test_a_place_to_meet_may_be_passed_on(shell):
+    done = run_on(shell, "here:1", "import os; print(os.environ['PLAIT_MASTER_ADDR'])", "-x", "PLAIT_MASTER_ADDR=there")
+    assert done.stdout == "there\n", done.stderr
+
+
+def test_stopped_ranks_of_a_host_are_named_by_their_numbers(shell):
+    script = """
+        import os, signal, sys, time
+        if os.environ["PLAIT_RANK"] == "1":
+            time.sleep(0.5)
+            sys.exit(4)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        """
+    done = run_on(shell, "here:1,there:3", script)
+    assert done.returncode == 4, done.stderr
+    assert "the ranks that are left are stopped (2, 3); ending" in done.stderr
+
+
 def test_a_folder_that_is_missing_there(tmp_path):
     order = {"host": "there", "folder": str(tmp_path / "lost")}
     done = subprocess.run(
@@ -168,12 +195,82 @@ def test_nothing_survives_a_killed_launcher_of_hosts(shell, tmp_path):
     wait_until(lambda: not any(map(alive, pids)), "ranks were left")
 
 
+def test_nobody_waits_for_a_shell_that_does_not_listen(tmp_path):
+    """The order is longer than a pipe holds, and the shell never reads it."""
+    listening = tmp_path / "rsh"
+    listening.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/ids/$1\nexec sleep 300\n")
+    listening.chmod(0o755)
+    (tmp_path / "ids").mkdir()
+    arguments = command("run", "--hosts", "a:1,b:1", "--rsh", str(listening), "--grace", "0.1", "--", "true")
+    long = {f"PLAIT_LONG_{i}": "x" * 100_000 for i in range(3)}
+    job = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment(**long))
+    pids = pids_in(tmp_path / "ids", 2)
+    job.send_signal(signal.SIGINT)
+    _, errors = job.communicate(timeout=TIMEOUT)
+    assert job.returncode == 137 and "host a, host b: no answer" in errors, errors
+    assert not any(map(alive, pids))
+
+
+def test_signals_are_heard_where_nobody_reads(shell, tmp_path):
+    """The ranks' output stands still; their last words and their status do not."""
+    script = f"""
+        import os, pathlib, signal, threading
+        def end(*_):
+            pathlib.Path("{tmp_path}/heard").write_text("yes")
+            os._exit(7)
+        signal.signal(signal.SIGINT, end)
+        os.set_blocking(1, False)
+        full = 0
+        while full < 20:
+            try:
+                os.write(1, b"line\\n" * 800)
+                full = 0
+            except BlockingIOError:
+                full += 1
+                threading.Event().wait(0.05)
+        pathlib.Path("{tmp_path}/full").write_text("yes")
+        while True:
+            signal.pause()
+        """
+    program = [sys.executable, "-c", textwrap.dedent(script)]
+    arguments = command("run", "--hosts", "here:1", "--rsh", shell, "--", *program)
+    job = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    wait_until((tmp_path / "full").exists, "the output never stood still")
+    job.send_signal(signal.SIGINT)
+    wait_until((tmp_path / "heard").exists, "no signal came to the rank")
+    assert job.wait(TIMEOUT) == 7
+    job.communicate()
+
+
+def test_nothing_survives_where_the_output_is_closed(shell, tmp_path):
+    """Not even for a moment: `plait run` waits for hosts to end what ignores SIGTERM, and daemons."""
+    (tmp_path / "ids").mkdir()
+    daemon = "setsid sleep 300 >&- 2>&- & echo $! > $0/daemon"
+    script = f"trap '' TERM; {daemon}; echo $$ > $0/rank; while echo; do sleep 0.1; done"
+    arguments = command("run", "--hosts", "here:1", "--rsh", shell, "--", "sh", "-c", script, tmp_path / "ids")
+    job = subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment())
+    pids = pids_in(tmp_path / "ids", 2)
+    job.stdout.close()
+    assert job.wait(TIMEOUT) == 141
+    assert not any(map(alive, pids))
+
+
+def test_too_few_open_files_for_hosts(shell):
+    names = ",".join(f"host{i}" for i in range(20))
+    run = shlex.join(map(str, command("run", "--hosts", names, "-n", 20, "--rsh", shell, "--", "true")))
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -n 64; exec {run}"], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "cannot start 20 remote shells" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--hosts", "a", "-n", "2", "--nodes", "2"), "leave it out beside --hosts"),
         (("--hosts", "a", "-n", "2", "--rsh", ""), "--rsh is empty"),
         (("--hosts", "a,b"), "write -n 2"),
+        (("--hosts", "a:1", "-x", "=1"), "-x has no name"),
     ],
 )
 def test_usage_of_hosts(arguments, message):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from .usage import UsageError
 
-_HOST = re.compile(r"(?P<name>\[[^\]]+\]|[^:\s\[\]]+)(?::(?P<ranks>\d{1,6}))?")
+# What begins with "-" would be an option of the remote shell.
+_HOST = re.compile(r"(?P<name>(?:[^-:\s\[\]][^:\s\[\]]*@)?\[[^\]]+\]|[^-:\s\[\]][^:\s\[\]]*)(?::(?P<ranks>\d{1,6}))?")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -35,7 +36,7 @@ def hosts_of(text: str, ranks: int | None) -> list[Host]:
     found = [_HOST.fullmatch(item.strip()) for item in text.split(",")]
     if not all(found):
         raise UsageError(f"run: --hosts {text}: write names with commas between: node0,node1, or node0:4,node1:4")
-    names = [item["name"].strip("[]") for item in found]
+    names = [item["name"].replace("[", "").rstrip("]") for item in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"run: --hosts has {twice} twice; write {twice}:N for N ranks there")

@@ -13,21 +13,28 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from ..errors import Error
 from .launcher import EXIT_CANNOT_START, Job, Process, without_launchers
-from .screen import complain
+from .screen import OutputError, complain, silence
 
+_STATUS_OF_FAILURE = 1
 _STATUS_WITHOUT_ORDER = 2
 
 
 class HostPart(Job):
-    """The ranks of this host; `order` is hosts_job's, `source` the open file of which later lines are signals."""
+    """The ranks of this host; `order` is hosts_job's, `source` the open file of which later lines are signals.
 
-    def __init__(self, order: dict[str, Any], source: int) -> None:
+    later: what was read of these already.
+    """
+
+    def __init__(self, order: dict[str, Any], source: int, later: bytes = b"") -> None:
         environment = without_launchers(os.environ) | order["variables"]
         super().__init__(
             order["command"], order["ranks"], environment=environment, grace=order["grace"], tag=order["tag"]
         )
-        self._order, self._source = order, source
+        os.set_blocking(source, False)
+        self._order = order
+        self._lines = _Signals(self, io.FileIO(source, closefd=False), later)
 
     def _processes(self) -> Iterator[Process]:
         for local in range(self._order["ranks"]):
@@ -35,10 +42,15 @@ class HostPart(Job):
             yield self._rank(rank, self._order["size"], local, {}, subprocess.DEVNULL)
 
     def _start(self) -> bool:
-        os.set_blocking(self._source, False)
-        file = io.FileIO(self._source, closefd=False)
-        self._selector.register(file, selectors.EVENT_READ, _Signals(self, file))
-        return super()._start()
+        self._selector.register(self._lines.file, selectors.EVENT_READ, self._lines)
+        started = super()._start()
+        self._lines.pump()
+        return started
+
+    def _pass_on_signals(self) -> None:
+        """The launcher's as well: also while nobody takes the output."""
+        super()._pass_on_signals()
+        self._lines.pump()
 
     def hear(self, number: int) -> None:
         """A signal for the ranks."""
@@ -53,39 +65,39 @@ class HostPart(Job):
 class _Signals:
     """What comes after the order."""
 
-    def __init__(self, part: HostPart, file: Any) -> None:
-        self._part, self._file, self._rest = part, file, b""
+    def __init__(self, part: HostPart, file: io.FileIO, rest: bytes) -> None:
+        self._part, self.file, self._rest = part, file, rest
 
     def pump(self) -> bool:
         """Reads what is there; False at the end."""
-        data = self._file.read(4096)
-        if data is None:
-            return True
-        if not data:
+        data = b"" if self.file.closed else self.file.read(4096)
+        if data == b"":
             self._part.lose_launcher()
             return False
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._rest = (self._rest + (data or b"")).split(b"\n")  # None: nothing new
         for line in lines:
             with suppress(ValueError):
                 self._part.hear(signal.Signals(int(line)))
         return True
 
 
-def _line(source: int) -> bytes:
-    """The first line of a file, and nothing of what is behind it."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(source, 1)
-        if not byte:
+def _first_line(source: int) -> tuple[bytes, bytes]:
+    """The first line of a file, and what was read of the others."""
+    data = b""
+    while b"\n" not in data:
+        more = os.read(source, 1 << 16)
+        if not more:
             break
-        line += byte
-    return line
+        data += more
+    line, _, later = data.partition(b"\n")
+    return line, later
 
 
 def main() -> int:
     """Returns the exit status of the job on this host."""
+    line, later = _first_line(0)
     try:
-        order = json.loads(_line(0))
+        order = json.loads(line)
     except ValueError:
         complain("error: host_part takes its order from `plait run --hosts`")
         return _STATUS_WITHOUT_ORDER
@@ -95,7 +107,13 @@ def main() -> int:
         place = f"host {order['host']}: folder {order['folder']}"
         complain(f"error: {place}: {error.strerror}; start where all hosts have it")
         return EXIT_CANNOT_START
-    return HostPart(order, 0).run()
+    try:
+        return HostPart(order, 0, later).run()
+    except (Error, OutputError) as error:
+        complain(f"error: host {order['host']}: {error}")
+    except BrokenPipeError:  # the launcher is gone: nobody is left to tell
+        silence(sys.stderr)
+    return _STATUS_OF_FAILURE
 
 
 if __name__ == "__main__":

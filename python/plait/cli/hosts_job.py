@@ -2,7 +2,8 @@
 
 A remote shell, ssh by default, starts it there. It reads its order from its input, a line of JSON, so that nothing of
 it stands in a list of processes: neither the job's secret nor variables. Later lines are numbers of signals for its
-ranks. Where its input ends, the launcher or the connection is gone, and it ends them.
+ranks. Where its input ends, the launcher or the connection is gone, and it ends them. SIGKILL is a line, too: only the
+host itself can end what its ranks left behind. Its remote shell is ended where it does not manage that.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
+from .host_input import HostInput
 from .host_list import Host, meeting_place
 from .launcher import Job, Process, new_job, without_launchers
+from .screen import complain
 
 _PASSED_ON = ("PLAIT_", "NCCL_", "UCX_")
 _STATUS_OF_SSH = 255
 _STATUS_OF_SHELL = 127
+_SECONDS_FOR_HOSTS = 8.0  # to kill their ranks, and what these left behind
 
 
 class HostsJob(Job):
@@ -30,6 +34,9 @@ class HostsJob(Job):
     shell: words of the remote shell's command; the host and one line for a shell there come behind.
     export: variables to pass on, NAME or NAME=VALUE, besides those of Plait, NCCL and UCX.
     """
+
+    _started = "remote shells"
+    _files_each = 3  # their input, too
 
     def __init__(
         self,
@@ -49,8 +56,12 @@ class HostsJob(Job):
         changed = {name for name, value in given.items() if os.environ.get(name) != value}
         passed = {name for name in without_launchers(given) if name.startswith(_PASSED_ON)} | changed
         variables = {name: given[name] for name in passed} | _exported(export, given)
-        master = given.get("PLAIT_MASTER_ADDR") or meeting_place(self._hosts)
-        job = {"PLAIT_JOB": given.get("PLAIT_JOB") or new_job(), "PLAIT_MASTER_ADDR": master}
+        job = {
+            "PLAIT_JOB": variables.get("PLAIT_JOB") or new_job(),
+            "PLAIT_MASTER_ADDR": variables.get("PLAIT_MASTER_ADDR") or meeting_place(self._hosts),
+        }
+        self._inputs: list[HostInput] = []
+        self._kill_at: float | None = None
         self._order = {
             "command": self._command,
             "folder": os.getcwd(),
@@ -74,30 +85,57 @@ class HostsJob(Job):
             return False
         for host, process in zip(self._hosts, self._ranks, strict=True):
             order = self._order | {"host": host.name, "first": host.first, "ranks": host.ranks}
-            self._write(process, json.dumps(order))
+            self._inputs.append(HostInput(process.stdin, self._selector))
+            self._inputs[-1].say(json.dumps(order))
         return True
 
     def _send(self, number: int) -> None:
-        """By lines. SIGKILL ends the remote shells, and with them the input of what they started."""
-        for process in self._ranks:
-            if number == signal.SIGKILL:
-                with suppress(OSError):
-                    process.stdin.close()
-            elif process.poll() is None:
-                self._write(process, str(int(number)))
         if number == signal.SIGKILL:
-            super()._send(number)
+            now = time.monotonic()
+            if self._kill_at is None:
+                self._kill_at = now + _SECONDS_FOR_HOSTS
+            if now >= self._kill_at:
+                self._kill_shells()
+                return
+        for each in self._inputs:
+            each.say(str(int(number)))
 
-    @staticmethod
-    def _write(process: subprocess.Popen[bytes], line: str) -> None:
-        with suppress(OSError, ValueError):  # it has ended, or was told to: its status says why
-            process.stdin.write(line.encode() + b"\n")
-            process.stdin.flush()
+    def _kill_shells(self) -> None:
+        """Ends the input of what they started, too."""
+        for each in self._inputs:
+            each.close()
+        silent = [name for name, process in zip(self._names, self._ranks, strict=True) if process.poll() is None]
+        if silent:
+            complain(f"{', '.join(silent)}: no answer; look there for what is left of the job")
+        super()._send(signal.SIGKILL)
+
+    def _end_all(self) -> None:
+        if not self._guard.reaped:
+            if self._inputs:
+                self._send(signal.SIGKILL)
+                self._await_hosts()
+            self._kill_at = 0.0
+        super()._end_all()
+
+    def _await_hosts(self) -> None:
+        """Until they have ended, for a while, or until a signal says that somebody is in a hurry. Drops their output."""
+        while any(process.poll() is None for process in self._ranks) and time.monotonic() < self._kill_at:
+            for key, _ in self._selector.select(self._kill_at - time.monotonic()):
+                if key.data is self._signals:
+                    if self._signals.take():
+                        return
+                elif isinstance(key.data, HostInput):
+                    key.data.pump()
+                elif not os.read(key.fd, 1 << 16):
+                    self._selector.unregister(key.fileobj)
 
     def _hint(self, name: str, code: int) -> str:
-        host = name.removeprefix("host ")
+        host = next(host for host in self._hosts if f"host {host.name}" == name)
+        if host.is_this:
+            return ""
         if code == _STATUS_OF_SSH:
-            return f": {self._shell[0]} reached no shell there; try `{shlex.join([*self._shell, host, 'true'])}`"
+            probe = shlex.join([*self._shell, host.name, "true"])
+            return f": unless a rank did, {self._shell[0]} reached no shell there, or lost it; try `{probe}`"
         if code == _STATUS_OF_SHELL:
             return f": it needs the program, and {sys.executable} with Plait, at the same places as this host"
         return ""

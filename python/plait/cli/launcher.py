@@ -35,7 +35,6 @@ _SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL, at most
 _SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
 _SECONDS_BETWEEN_LOOKS = 0.1  # while nobody takes the output
 _LONGEST_LINE = 1 << 16
-_FILES_A_RANK = 2
 _FILES_BESIDE = 8  # the launcher's own, and those that are open only while a rank is started
 _HINTS = {
     errno.EMFILE: "; raise the limit of open files (ulimit -n)",
@@ -67,6 +66,9 @@ class Job:
     This host stands in for `nodes` of them, with equally many ranks as far as that goes, the first ones on the first.
     """
 
+    _started = "ranks"
+    _files_each = 2  # output and errors
+
     def __init__(
         self,
         command: Sequence[str],
@@ -78,7 +80,7 @@ class Job:
         grace: float = 10.0,
         tag: bool = False,
     ) -> None:
-        _check_open_files(size)
+        _check_open_files(size, self._started, self._files_each)
         self._command = list(command)
         self._names: list[str] = []
         self._size = size
@@ -224,7 +226,8 @@ class Job:
             return
         left = [rank for rank in range(self._size) if rank not in self._ended]
         if all(_is_stopped(self._ranks[rank].pid) for rank in left):
-            self._stop.after(0, f"the ranks that are left are stopped ({', '.join(map(str, left))})")
+            names = [self._names[rank].removeprefix("rank ") for rank in left]
+            self._stop.after(0, f"the ranks that are left are stopped ({', '.join(names)})")
 
     def _send(self, number: int) -> None:
         """To the group, and to ranks that have left it."""
@@ -438,15 +441,15 @@ def _is_stopped(process: int) -> bool:
         return False
 
 
-def _check_open_files(size: int) -> None:
+def _check_open_files(size: int, what: str, each: int) -> None:
     """Better now than when half of the ranks have started."""
     with suppress(FileNotFoundError):
-        needed = len(os.listdir("/proc/self/fd")) + _FILES_A_RANK * size + _FILES_BESIDE
+        needed = len(os.listdir("/proc/self/fd")) + each * size + _FILES_BESIDE
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if limit != resource.RLIM_INFINITY and needed > limit:
             raise Error(
-                f"cannot start {size} ranks: their output takes {_FILES_A_RANK} open files each, {needed} in all, and "
-                f"this process may have {limit}; raise the limit (ulimit -n {needed}), or start fewer ranks"
+                f"cannot start {size} {what}: their output takes {each} open files each, {needed} in all, and "
+                f"this process may have {limit}; raise the limit (ulimit -n {needed}), or start fewer {what}"
             )
 
 

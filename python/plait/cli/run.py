@@ -9,7 +9,8 @@ from typing import Any
 
 from . import drop_in, screen, usage
 
-_SSH = "ssh -o BatchMode=yes"  # asks for nothing, for what it starts may not read from the terminal
+# Asks for nothing, for what it starts may not read from the terminal. A host that is gone ends after 45 s.
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
 
 _DESCRIPTION = """\
 Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its environment, from
@@ -106,6 +107,8 @@ def _run_on_hosts(program: list[str], variables: dict[str, str] | None, options:
     hosts, shell = hosts_of(options.hosts, options.ranks), shlex.split(options.rsh)
     if not shell:
         raise usage.UsageError("run: --rsh is empty; write a command, such as --rsh 'ssh -p 2222'")
+    if any(item.partition("=")[0] == "" for item in options.x):
+        raise usage.UsageError("run: -x has no name; write -x NAME or -x NAME=VALUE")
     return HostsJob(program, hosts, shell=shell, environment=variables, export=options.x, **_limits(options)).run()
 
 
