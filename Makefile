@@ -58,7 +58,7 @@ test:  ## build, then run the C++ tests and the Python tests
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
 	@echo '[test] runs the C++ tests, and beside them the Python tests, into $(PYTEST_LOG)'; \
-	$(PYTEST) >$(PYTEST_LOG) 2>&1 & python=$$!; trap 'kill $$python 2>/dev/null; exit 130' INT TERM; \
+	$(PYTEST) >$(PYTEST_LOG) 2>&1 & python=$$!; trap 'kill -INT $$python 2>/dev/null; wait $$python; exit 130' INT TERM; \
 	status=0; $(CTEST) --test-dir build/release || status=1; \
 	wait $$python || status=1; cat $(PYTEST_LOG); exit $$status
 

@@ -27,7 +27,7 @@ endfunction()
 
 # plait_tests(<folder of tests/> <library>...): makes a program of each *_test.cpp there, which ctest runs. The targets
 # tests_unit, tests_property and so on build all programs of such a folder and of those below it. Where several files of
-# the library are compiled as one, so are those of folders whose tests neither start processes nor count threads: they
+# the library are compiled as one, so are those of folders whose tests start no ranks and count no threads: they
 # make one program, <folder>_tests, which ctest starts four times, for a quarter of the tests each.
 #
 # GoogleTest's header takes longer to compile than most tests, so it is precompiled once for all programs with the same

@@ -271,6 +271,9 @@ def test_too_few_open_files_for_hosts(shell):
         (("--hosts", "a", "-n", "2", "--rsh", ""), "--rsh is empty"),
         (("--hosts", "a,b"), "write -n 2"),
         (("--hosts", "a:1", "-x", "=1"), "-x has no name"),
+        (("--hosts", "a:1", "-x", "PLAIT_NO_SUCH"), "-x PLAIT_NO_SUCH: there is no such variable"),
+        (("-n", "2", "-x", "PATH"), "name these with --hosts"),
+        (("-n", "2", "--rsh", "ssh"), "name these with --hosts"),
     ],
 )
 def test_usage_of_hosts(arguments, message):

@@ -173,7 +173,7 @@ if rank == 0:
     failure(lambda: dist.recv(torch.ones(3), 1))
 else:
     import time
-    time.sleep(3)
+    time.sleep(10)
 """
     told = ends(start_ranks(code, tmp_path))[0]
     assert told.startswith("Timeout messages from rank 1 to rank 0: rank 1 made no call"), told

@@ -34,7 +34,7 @@ class HostPart(Job):
         )
         os.set_blocking(source, False)
         self._order = order
-        self._lines = _Signals(self, io.FileIO(source, closefd=False), later)
+        self._lines = _Instructions(self, io.FileIO(source, closefd=False), later)
 
     def _processes(self) -> Iterator[Process]:
         for local in range(self._order["ranks"]):
@@ -62,7 +62,7 @@ class HostPart(Job):
             self._stop.after(0, f"host {self._order['host']} has lost the launcher")
 
 
-class _Signals:
+class _Instructions:
     """What comes after the order."""
 
     def __init__(self, part: HostPart, file: io.FileIO, rest: bytes) -> None:

@@ -21,8 +21,10 @@ from .host_input import HostInput
 from .host_list import Host, meeting_place
 from .launcher import Job, Process, new_job, without_launchers
 from .screen import complain
+from .usage import UsageError
 
 _PASSED_ON = ("PLAIT_", "NCCL_", "UCX_")
+_OF_ONE_JOB = {"PLAIT_JOB", "PLAIT_HOST_ID"}  # a job within a rank is another job, and hosts are none of its host
 _STATUS_OF_SSH = 255
 _STATUS_OF_SHELL = 127
 _SECONDS_FOR_HOSTS = 8.0  # to kill their ranks, and what these left behind
@@ -54,7 +56,7 @@ class HostsJob(Job):
         self._hosts, self._shell = list(hosts), list(shell)
         given = os.environ if environment is None else environment
         changed = {name for name, value in given.items() if os.environ.get(name) != value}
-        passed = {name for name in without_launchers(given) if name.startswith(_PASSED_ON)} | changed
+        passed = {name for name in without_launchers(given) if name.startswith(_PASSED_ON)} - _OF_ONE_JOB | changed
         variables = {name: given[name] for name in passed} | _exported(export, given)
         job = {
             "PLAIT_JOB": variables.get("PLAIT_JOB") or new_job(),
@@ -118,7 +120,7 @@ class HostsJob(Job):
         super()._end_all()
 
     def _await_hosts(self) -> None:
-        """Until they have ended, for a while, or until a signal says that somebody is in a hurry. Drops their output."""
+        """Until they have ended, for a while, or until a signal says that somebody is in a hurry. Drops output."""
         while any(process.poll() is None for process in self._ranks) and time.monotonic() < self._kill_at:
             for key, _ in self._selector.select(self._kill_at - time.monotonic()):
                 if key.data is self._signals:
@@ -143,4 +145,7 @@ class HostsJob(Job):
 
 def _exported(names: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     pairs = [name.partition("=") for name in names]
-    return {name: value if sign else environment[name] for name, sign, value in pairs if sign or name in environment}
+    unknown = next((name for name, sign, _ in pairs if not sign and name not in environment), None)
+    if unknown is not None:
+        raise UsageError(f"run: -x {unknown}: there is no such variable; set it, or write -x {unknown}=VALUE")
+    return {name: value if sign else environment[name] for name, sign, value in pairs}

@@ -56,7 +56,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     )
     parser.add_argument("--hosts", metavar="LIST", help="start them on these hosts: node0,node1, or node0:4,node1:2")
     parser.add_argument(
-        "--rsh", default=_SSH, metavar="SHELL", help=f"the remote shell; the host and a command follow (default {_SSH})"
+        "--rsh", metavar="SHELL", help=f"the remote shell; the host and a command follow (default {_SSH})"
     )
     parser.add_argument(
         "-x", action="append", default=[], metavar="NAME", help="pass this variable on to other hosts; or NAME=VALUE"
@@ -85,6 +85,8 @@ def _run(options: argparse.Namespace) -> int:
         variables = drop_in.environment(os.environ, by_name=options.nccl_by_name)
     if options.hosts is not None:
         return _run_on_hosts(program, variables, options)
+    if options.rsh is not None or options.x:
+        raise usage.UsageError("run: --rsh and -x are for other hosts; name these with --hosts")
     if options.ranks is None:
         return _become(program, variables, options)
     if options.nodes > options.ranks:
@@ -104,7 +106,7 @@ def _run_on_hosts(program: list[str], variables: dict[str, str] | None, options:
 
     if options.nodes > 1:
         raise usage.UsageError("run: --nodes makes several hosts of this one; leave it out beside --hosts")
-    hosts, shell = hosts_of(options.hosts, options.ranks), shlex.split(options.rsh)
+    hosts, shell = hosts_of(options.hosts, options.ranks), shlex.split(_SSH if options.rsh is None else options.rsh)
     if not shell:
         raise usage.UsageError("run: --rsh is empty; write a command, such as --rsh 'ssh -p 2222'")
     if any(item.partition("=")[0] == "" for item in options.x):
