@@ -49,18 +49,12 @@ build:  ## build the library, the Python module and .venv/bin/plait (the default
 RELEASE_OPTIONS = -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(VENV)/bin/python -DPLAIT_CUDA=$(PLAIT_CUDA) -DPLAIT_UNITY=$(UNITY) \
   '-DCMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
 
-# The Python tests wait more than they compute, so they run beside the C++ tests; what they print comes after.
-PYTEST := $(VENV)/bin/python -m pytest
-PYTEST_LOG := build/release/pytest.log
 test: RELEASE_OPTIONS += -DPLAIT_TESTS=ON
 test:  ## build, then run the C++ tests and the Python tests
 	$(PREPARE) build test
 	@$(CMAKE) -B build/release $(RELEASE_OPTIONS)
 	@$(COMPILE) build/release -j $(JOBS)
-	@echo '[test] runs the C++ tests, and beside them the Python tests, into $(PYTEST_LOG)'; \
-	$(PYTEST) >$(PYTEST_LOG) 2>&1 & python=$$!; trap 'kill -INT $$python 2>/dev/null; wait $$python; exit 130' INT TERM; \
-	status=0; $(CTEST) --test-dir build/release || status=1; \
-	wait $$python || status=1; cat $(PYTEST_LOG); exit $$status
+	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
 
 torch-test: build  ## install PyTorch (gigabytes) into .venv, then test plait.torch; from then on make test does it, too
 	$(PREPARE) test torch

@@ -86,9 +86,6 @@ endfunction()
 
 function(plait_add_test name program)
   add_test(NAME "${name}" COMMAND ${program})
-  set(seconds 300)
-  if(PLAIT_SANITIZE)  # tests are several times as slow; `make` limits all of them together, too
-    set(seconds 600)
-  endif()
+  set(seconds 600)  # for sanitizers, and for machines that do other work; `make` limits those of sanitizers together, too
   set_tests_properties("${name}" PROPERTIES TIMEOUT ${seconds})
 endfunction()
