@@ -11,7 +11,7 @@ PLAIT_CUDA ?= auto
 CUDA_ARCHITECTURES ?= $(if $(wildcard /dev/nvidiactl),native,75-virtual;90-real)
 # Warnings are errors in CI, but not for users, whose compilers may be newer.
 WERROR ?= $(if $(CI),ON,OFF)
-# Several files compiled as one take half the time, but then nobody sees that one of them lacks an include.
+# Several files compiled as one take less time, but then nobody sees that one of them lacks an include.
 UNITY ?= $(if $(CI),ON,OFF)
 # How many seconds the tests of one sanitizer may take, and the tests with several threads.
 SANITIZE_SECONDS ?= 1200

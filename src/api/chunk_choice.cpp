@@ -24,8 +24,8 @@ constexpr size_t divided(size_t bytes, size_t chunks) { return (bytes + chunks -
 double staging_seconds(size_t bytes) { return kCopySeconds + static_cast<double>(bytes) / kCopyBytesPerSecond; }
 
 // Chunks of one length go through three stages: the copy engine in, a lane, the copy engine out. A lane is held to be
-// as fast beside others as alone: with TCP its core is the limit. Where the lanes' link is, it is much slower than the
-// copies, and the chunks matter little.
+// as fast beside others as alone: with TCP its core is the limit. A link that is the limit is much slower than the
+// copies, and then the chunks matter little.
 double staged_seconds(size_t message_bytes, size_t chunk_bytes, size_t lanes, const HostSeconds& host_seconds) {
   const size_t chunks = std::max<size_t>(1, divided(message_bytes, chunk_bytes));
   const size_t bytes = divided(message_bytes, chunks);

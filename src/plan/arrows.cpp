@@ -135,7 +135,7 @@ FewArrows thinned_out(const std::vector<Arrow>& all) {
   for (const Arrow& it : arrows) {
     if (it.first_gap != it.last_gap || !fans.contains(fan_of(it))) few.arrows.push_back(it);
   }
-  // Of one kind, in one gap, with the same ranks at either end.
+  // A bus has arrows of one kind in one gap, with the same ranks at either end.
   std::map<std::tuple<ArrowKind, int, std::set<int>>, std::pair<std::set<PictureColumn>, std::set<PictureColumn>>>
       buses;
   for (const auto& [fan, own] : fans) {

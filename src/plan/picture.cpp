@@ -124,7 +124,7 @@ class Picture {
     }
   }
 
-  // Of many queues, a gap is as high as its longest arrow wants to be told from those beside it.
+  // A gap between many queues is as high as its longest arrow needs, so that arrows beside it can be told apart.
   void place_gaps() {
     gap_height_.assign(shown_gaps_ + 1, scale_.gap);
     if (scale_.labels) return;
@@ -301,7 +301,7 @@ class Picture {
 
   // Data arrives a little left of the middle of a queue, signals a little right.
   double arrow_shift() const { return scale_.labels ? 6 : 1; }
-  // Of many arrows, those of data have the colour of their chunk.
+  // Where arrows are many, those of data have the colour of their chunk.
   std::string style_of(ArrowKind kind, int chunk) const {
     switch (kind) {
       case ArrowKind::kSignal:

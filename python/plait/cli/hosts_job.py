@@ -131,8 +131,8 @@ class HostsJob(Job):
                 elif not os.read(key.fd, 1 << 16):
                     self._selector.unregister(key.fileobj)
 
-    def _hint(self, name: str, code: int) -> str:
-        host = next(host for host in self._hosts if f"host {host.name}" == name)
+    def _hint(self, number: int, code: int) -> str:
+        host = self._hosts[number]
         if host.is_this:
             return ""
         if code == _STATUS_OF_SSH:
@@ -145,6 +145,8 @@ class HostsJob(Job):
 
 def _exported(names: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     pairs = [name.partition("=") for name in names]
+    if any(not name for name, _, _ in pairs):
+        raise UsageError("run: -x has no name; write -x NAME or -x NAME=VALUE")
     unknown = next((name for name, sign, _ in pairs if not sign and name not in environment), None)
     if unknown is not None:
         raise UsageError(f"run: -x {unknown}: there is no such variable; set it, or write -x {unknown}=VALUE")

@@ -212,12 +212,11 @@ class Job:
         how = f"ended with status {code}" if code > 0 else f"was ended by {_signal_name(-code)}"
         others = self._size - len(self._ended)
         wait = f"; the others have {self._grace:g} s to end" if others else ""
-        name = self._names[first]
-        complain(f"{name} (process {self._ranks[first].pid}) {how}{self._hint(name, code)}{wait}")
+        complain(f"{self._names[first]} (process {self._ranks[first].pid}) {how}{self._hint(first, code)}{wait}")
         self._stop.after(self._grace, "ranks did not end after one failed")
 
-    def _hint(self, name: str, code: int) -> str:
-        """What to do about a process that ended so; begins with the sign before it."""
+    def _hint(self, number: int, code: int) -> str:
+        """What to do about the process of that number, which ended so; begins with the sign before it."""
         return ""
 
     def _give_up_on_stopped(self) -> None:

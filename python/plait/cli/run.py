@@ -109,8 +109,6 @@ def _run_on_hosts(program: list[str], variables: dict[str, str] | None, options:
     hosts, shell = hosts_of(options.hosts, options.ranks), shlex.split(_SSH if options.rsh is None else options.rsh)
     if not shell:
         raise usage.UsageError("run: --rsh is empty; write a command, such as --rsh 'ssh -p 2222'")
-    if any(item.partition("=")[0] == "" for item in options.x):
-        raise usage.UsageError("run: -x has no name; write -x NAME or -x NAME=VALUE")
     return HostsJob(program, hosts, shell=shell, environment=variables, export=options.x, **_limits(options)).run()
 
 

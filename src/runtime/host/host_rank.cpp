@@ -24,7 +24,7 @@ namespace {
 constexpr long kLongestSleepForMemory = 20'000;
 // Seconds. A longer wait is for a rank that is absent, and sleeps as any wait does.
 constexpr double kLongWait = 0.1;
-// Of so many looks of a rank that has no message under way, one is at the network, where others may want an answer.
+// A rank that has no message under way looks at the network once in so many looks: others may want an answer.
 constexpr unsigned kLooksAtMemory = 64;
 
 }  // namespace

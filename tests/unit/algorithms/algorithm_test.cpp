@@ -322,7 +322,7 @@ AlgorithmArguments many_ranks(Collective collective, int ranks, int of_a_node) {
 
 // For each collective there is a plan of about p log p operations, or p^2 small ones for p^2 blocks, so that there is a
 // choice at every accepted size.
-// Hundreds under the sanitizers, where the proofs of thousands take half a minute.
+// Hundreds under the sanitizers, since the proofs of thousands are slow there.
 constexpr int kThousands = test::kSanitized ? 283 : 1415;
 
 TEST(Sizes, EveryCollectiveCanBePlannedForThousands) {

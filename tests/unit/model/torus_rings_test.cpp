@@ -89,8 +89,8 @@ TEST(TorusRings, TakeTheStepsOfEachDimensionTwice) {
   });
 }
 
-// As printed, each dimension carries 2 (pi - 1) / pi of the message; with scatter first only of what the dimensions
-// before left to a rank, so that all of them together carry the least, 2 (p - 1) / p.
+// As printed, each dimension carries 2 (pi - 1) / pi of the message. With scatter first it carries that share of what
+// the dimensions before left to a rank. Together they then carry the least, 2 (p - 1) / p.
 TEST(TorusRings, SendToTheNextInEachDimensionAlone) {
   for_each_torus([](const Extents& extents, Form form, const VerifiedPlan& plan) {
     std::map<std::pair<int, size_t>, int64_t> sent;

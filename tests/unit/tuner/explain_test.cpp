@@ -83,8 +83,7 @@ TEST(Explain, WhatWasMeasuredElsewhere) {
 }
 
 TEST(Explain, SaysWhatWasNotTried) {
-  if (test::kSanitized)
-    GTEST_SKIP() << "2,900 ranks take a minute here, and Candidates.SayWhatIsTooLarge has them, too";
+  if (test::kSanitized) GTEST_SKIP() << "2,900 ranks are slow here, and Candidates.SayWhatIsTooLarge has them, too";
   const std::string text = ExplainedOn("abci", 725).choice(Collective::kAllReduce, 0);
   expect_in("  too large to try: bruck, hierarchical_ring, host_staged, nvgroup_ring, rabenseifner, ring, ", text);
   expect_in("  not for this machine: flat, multi_path, one_shot, rings, spanning_trees, two_phase\n", text);
