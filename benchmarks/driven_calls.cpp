@@ -1,7 +1,7 @@
-// Times blocking all-reduces of float32 over several hosts, staged and driven by CPUs (NVG-54), one way after the other
-// in one run. It checks every result.
+// Times blocking calls of float32 over several hosts, staged and driven by CPUs (NVG-54), one way after the other in
+// one run. It checks every result.
 //
-//   driven_calls 4K 16M [hosts] [ranks of a host] [cycles]
+//   driven_calls 4K 16M [hosts] [ranks of a host] [cycles] [collective: all_reduce]
 //
 // The hosts are this machine's, as by PLAIT_HOST_ID. The ranks are threads of one process: those that share a GPU use
 // it at the same time, where processes would take turns of a millisecond. No more than two ranks should share one: in
@@ -48,6 +48,7 @@ constexpr Way kWays[] = {
 struct Arguments {
   size_t least = 0, most = 0;
   int hosts = 2, ranks_per_host = 1, cycles = 5;
+  Collective collective = Collective::kAllReduce;
 
   int ranks() const { return hosts * ranks_per_host; }
 };
@@ -80,7 +81,9 @@ Column measure_way(const Way& way, const UniqueId& id, int rank, const Arguments
   options.cycles = arguments.cycles;
   Column column;
   for (size_t bytes = arguments.least; bytes <= arguments.most; bytes *= kStep) {
-    const Call call{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, std::max<size_t>(1, bytes / 4)};
+    const size_t blocks = has_rank_blocks(arguments.collective) ? static_cast<size_t>(arguments.ranks()) : 1;
+    const size_t count = std::max<size_t>(1, bytes / sizeof(float) / blocks);
+    const Call call{arguments.collective, DataType::kFloat32, ReduceOp::kSum, 0, count};
     const uint64_t before = communicator.served_calls();
     const Measurement measured = bench.measure(call, options).front();
     column.seconds.push_back(median(measured.seconds));
@@ -104,8 +107,8 @@ Column measure_way(const Way& way, const UniqueId& id, const Arguments& argument
 
 // A star marks what a driven column staged all the same.
 void print(const Arguments& arguments, const std::vector<Column>& columns) {
-  std::printf("all_reduce over %d hosts of %d ranks, microseconds; *: staged all the same\n    bytes", arguments.hosts,
-              arguments.ranks_per_host);
+  std::printf("%s over %d hosts of %d ranks, microseconds; *: staged all the same\n    bytes",
+              name(arguments.collective), arguments.hosts, arguments.ranks_per_host);
   for (size_t i = 0; i < columns.size(); ++i) std::printf("  %9s ", kWays[i].title);
   long wrong = 0;
   size_t row = 0;
@@ -122,13 +125,14 @@ void print(const Arguments& arguments, const std::vector<Column>& columns) {
 
 int run(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s LEAST MOST [HOSTS] [RANKS OF A HOST] [CYCLES]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s LEAST MOST [HOSTS] [RANKS OF A HOST] [CYCLES] [COLLECTIVE]\n", argv[0]);
     return 2;
   }
   Arguments arguments{parse_bytes(argv[1]), parse_bytes(argv[2])};
   if (argc > 3) arguments.hosts = std::atoi(argv[3]);
   if (argc > 4) arguments.ranks_per_host = std::atoi(argv[4]);
   if (argc > 5) arguments.cycles = std::atoi(argv[5]);
+  if (argc > 6) arguments.collective = parse_collective(argv[6]);
   const int gpus = static_cast<int>(look_at_cuda().devices.size());
   const std::string job = "driven_calls." + std::to_string(::getpid());
   std::vector<Column> columns;

@@ -48,7 +48,7 @@ size_t choose_chunk(size_t message_bytes, size_t most_bytes, size_t lanes, const
   for (size_t chunks = fewest + 1; chunks <= kMostChunks; chunks += std::max<size_t>(1, chunks / 4)) {
     if (chunks > lanes) chunks = divided(chunks, lanes) * lanes;  // no lane has fewer than others
     const size_t bytes = divided(message_bytes, chunks);
-    if (bytes < kLeastChunkBytes) break;
+    if (chunks > kMostChunks || bytes < kLeastChunkBytes) break;
     const double seconds = staged_seconds(message_bytes, bytes, lanes, host_seconds);
     if (seconds >= least) continue;
     least = seconds;

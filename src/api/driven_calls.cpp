@@ -9,6 +9,8 @@
 #include "algorithms/steps/arguments.hpp"
 #include "api/choice_for.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
+#include "plan/through_host.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/driven_reduces.hpp"
 #include "runtime/message_layout.hpp"
@@ -44,64 +46,80 @@ const std::optional<DrivenCalls::Ready>& DrivenCalls::ready_for(const Call& call
 }
 
 std::optional<DrivenCalls::Ready> DrivenCalls::prepare(const Call& call) {
-  if (call.collective != Collective::kAllReduce || call.count == 0) return {};
-  const size_t groups = groups_or_nodes(tuner_.machine().base).size();
-  const size_t bytes = message_bytes(call, tuner_.machine().ranks());
-  const bool is_short = bytes <= cpu_reduce_bytes_ * groups;
-  if (call.plan == 0 && !choice_for(tuner_, call).is_forced) {
-    if (!is_short && bytes > most_bytes_) return {};
-    return with_chosen_plan(call, is_short);
+  if (is_empty(call) || call.collective == Collective::kBarrier) return {};
+  const bool is_pinned = call.plan != 0 || choice_for(tuner_, call).is_forced;
+  if (!is_pinned && call.collective == Collective::kAllReduce && is_short(call)) {
+    return with_plan(call, plan_named("cpu_recursive_doubling"));
   }
-  if (is_short) return {};  // staged, which is another way for the CPU to reduce (NVG-63)
-  return with_named_plan(call);
+  if (reduces(call.collective) && is_short(call)) return {};  // staged: another way for the CPU to reduce (NVG-63)
+  if (is_pinned) return with_plan(call, plan_of_tuner(call));
+  if (message_bytes(call, tuner_.machine().ranks()) > most_bytes_) return {};
+  const bool goes_round = call.collective == Collective::kAllReduce;
+  return with_plan(call, goes_round ? plan_named("nvgroup_ring") : plan_of_tuner(call));
 }
 
-std::optional<DrivenCalls::Ready> DrivenCalls::with_chosen_plan(const Call& call, bool is_short) {
-  std::shared_ptr<const VerifiedPlan> plan = plan_named(is_short ? "cpu_recursive_doubling" : "nvgroup_ring");
+bool DrivenCalls::is_short(const Call& call) const {
+  const size_t groups = groups_or_nodes(tuner_.machine().base).size();
+  return message_bytes(call, tuner_.machine().ranks()) <= cpu_reduce_bytes_ * groups;
+}
+
+// All chunks have the plan of the call.
+std::optional<DrivenCalls::Ready> DrivenCalls::with_plan(const Call& call, std::shared_ptr<const VerifiedPlan> plan) {
   if (!plan) return {};
   Call chosen = call;
   chosen.plan = plan->fingerprint();
-  const CallChunks cut = hooks_.cut(call);
-  CallChunks chunks = cut.with(chosen);
-  if (!can_drive(chunks.call(0), *plan) || !can_drive(chunks.call(chunks.count() - 1), *plan)) return {};
+  lanes_.front().communicator.give(plan);
+  const CallChunks chunks = cut(call).with(chosen);
+  if (!has_room(chunks.call(0)) || !has_room(chunks.call(chunks.count() - 1))) return {};
   return Ready{chunks, std::move(plan)};
 }
 
-// The lanes choose the same for each chunk: what the user or the call names.
-std::optional<DrivenCalls::Ready> DrivenCalls::with_named_plan(const Call& call) {
-  const CallChunks chunks = hooks_.cut(call);
-  const auto plan_of = [&](size_t i) { return tuner_.plan(choice_for(tuner_, chunks.call(i)).plan); };
-  std::shared_ptr<const VerifiedPlan> plan = plan_of(0);
-  const size_t last = chunks.count() - 1;
-  if (!can_drive(chunks.call(0), *plan) || !can_drive(chunks.call(last), *plan_of(last))) return {};
-  return Ready{chunks, std::move(plan)};
+CallChunks DrivenCalls::cut(const Call& call) const {
+  if (!has_rank_blocks(call.collective)) return hooks_.cut(call);
+  const Communicator& caller = lanes_.front().communicator;
+  const auto ranks = static_cast<size_t>(caller.size());
+  const size_t whole = message_bytes(call, caller.size()) + ranks * kChunkAlignment;  // blocks are rounded down
+  return CallChunks(call, caller.size(), caller.rank(), whole);
 }
 
 std::shared_ptr<const VerifiedPlan> DrivenCalls::plan_named(const char* algorithm) {
-  const auto [found, is_new] = plans_.try_emplace(algorithm);
-  if (!is_new || tuner_.machine().ranks() > kMostRanks) return found->second;
-  AlgorithmArguments arguments = tuner_.machine().base;
-  arguments.collective = Collective::kAllReduce;
+  return known(algorithm, [&] {
+    AlgorithmArguments arguments = tuner_.machine().base;
+    arguments.collective = Collective::kAllReduce;
+    return make_plan(algorithm, arguments);
+  });
+}
+
+std::shared_ptr<const VerifiedPlan> DrivenCalls::plan_of_tuner(const Call& call) {
+  const std::shared_ptr<const VerifiedPlan> plan = tuner_.plan(choice_for(tuner_, call).plan);
+  return known(join(plan->fingerprint()), [&] { return through_host(plan->plan()); });
+}
+
+// Plans are made once. One that ranks cannot have is remembered as well: of groups that lie on several nodes there is
+// no ring.
+std::shared_ptr<const VerifiedPlan> DrivenCalls::known(const std::string& name, const std::function<Plan()>& make) {
+  const auto [found, is_new] = plans_.try_emplace(name);
+  std::shared_ptr<const VerifiedPlan>& plan = found->second;
+  if (!is_new || tuner_.machine().ranks() > kMostRanks) return plan;
   try {
-    found->second = std::make_shared<const VerifiedPlan>(verify(make_plan(algorithm, arguments)));
-    for (Lane& lane : lanes_) lane.communicator.give(found->second);
-  } catch (const Error& error) {  // of groups that lie on several nodes there is no ring
+    plan = std::make_shared<const VerifiedPlan>(verify(make()));
+  } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
-    found->second = nullptr;
   }
-  return found->second;
+  if (plan && !can_be_driven(plan->plan())) plan = nullptr;
+  return plan;
 }
 
-bool DrivenCalls::can_drive(const Call& chunk, const VerifiedPlan& plan) {
-  return can_be_driven(plan.plan()) && lanes_.front().communicator.has_room_to_drive(chunk);
-}
+bool DrivenCalls::has_room(const Call& chunk) { return lanes_.front().communicator.has_room_to_drive(chunk); }
 
-// The output of an all-reduce may hold the products.
+// The output of an all-reduce may hold the products. Others have none, or a shorter one.
 void DrivenCalls::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   const Ready& ready = *ready_for(call);
   if (scalar != nullptr) {
-    lanes_.front().gpu->multiply(*scalar, input, output, call.count);
-    input = output;
+    const Communicator& caller = lanes_.front().communicator;
+    const size_t elements = input_elements(call, caller.size(), caller.rank());
+    input = lanes_.front().gpu->multiply(*scalar, input, call.collective == Collective::kAllReduce ? output : nullptr,
+                                         elements);
   }
   const auto* const from = static_cast<const std::byte*>(input);
   auto* const to = static_cast<std::byte*>(output);
@@ -117,9 +135,11 @@ void DrivenCalls::perform(size_t lane, const Ready& ready, const std::byte* inpu
   Lane& its = lanes_[lane];
   const CallChunks& chunks = ready.chunks;
   try {
-    if (chunks.call(0).plan != 0) its.communicator.give(ready.plan);  // it forgets when it is given many
+    its.communicator.give(ready.plan);  // it forgets when it is given many
     for (size_t i = lane; i < chunks.count(); i += lanes_.size()) {
-      its.communicator.run(chunks.call(i), input + chunks.offset(i), output + chunks.offset(i), *its.gpu);
+      const size_t offset = chunks.offset(i);
+      its.communicator.run(chunks.call(i), input == nullptr ? input : input + offset,
+                           output == nullptr ? output : output + offset, *its.gpu);
     }
   } catch (const Error& error) {
     hooks_.tell(error);

@@ -1,11 +1,13 @@
 // Blocking calls over several hosts in which the CPU drives the GPU (NVG-54).
 //
-// Short messages are the CPU's to reduce: by recursive doubling (NVG-64). Longer ones go round the ring of groups, cut
-// into chunks (NVG-62), and beyond a limit they are staged, which is faster. A pinned algorithm is kept to, if it can
-// be driven.
+// An all-reduce is the CPU's to reduce where it is short: by recursive doubling (NVG-64). A longer one goes round the
+// ring of groups, cut into chunks (NVG-62). Other collectives have the plan that the tuner chooses (NVG-61, NVG-97),
+// with its messages between host slots (plan/through_host.hpp). So has a pinned algorithm (NVG-96). Beyond a limit all
+// are staged, which is faster.
 //
-// Each lane performs every n-th chunk: a communicator of the same ranks, a work queue of
-// the GPU, and a thread, which is the paper's proxy. So one chunk is on the network while the GPU sums another.
+// Each lane performs every n-th chunk: a communicator of the same ranks, a work queue of the GPU, and a thread, which
+// is the paper's proxy. So one chunk is on the network while the GPU sums another. Where ranks have blocks of their
+// own, the first lane performs all: a part of every block is no call on memory that holds whole blocks.
 #pragma once
 
 #include <cstddef>
@@ -79,10 +81,13 @@ class DrivenCalls {
 
   const std::optional<Ready>& ready_for(const Call& call);
   std::optional<Ready> prepare(const Call& call);
-  std::optional<Ready> with_chosen_plan(const Call& call, bool is_short);
-  std::optional<Ready> with_named_plan(const Call& call);
+  bool is_short(const Call& call) const;
+  std::optional<Ready> with_plan(const Call& call, std::shared_ptr<const VerifiedPlan> plan);
   std::shared_ptr<const VerifiedPlan> plan_named(const char* algorithm);
-  bool can_drive(const Call& chunk, const VerifiedPlan& plan);
+  std::shared_ptr<const VerifiedPlan> plan_of_tuner(const Call& call);
+  std::shared_ptr<const VerifiedPlan> known(const std::string& name, const std::function<Plan()>& make);
+  CallChunks cut(const Call& call) const;
+  bool has_room(const Call& chunk);
   void perform(size_t lane, const Ready& ready, const std::byte* input, std::byte* output);
   void await_lanes();
   void drain();
@@ -91,7 +96,7 @@ class DrivenCalls {
   const size_t cpu_reduce_bytes_, most_bytes_;
   const Hooks hooks_;
   CallCache<std::optional<Ready>> ready_;
-  std::map<std::string, std::shared_ptr<const VerifiedPlan>> plans_;  // by algorithm; null: not for these ranks
+  std::map<std::string, std::shared_ptr<const VerifiedPlan>> plans_;  // by name; null: not for these ranks
   uint64_t calls_ = 0;
   std::vector<Lane> lanes_;  // last: their threads use the others
 };

@@ -4,18 +4,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/shape.hpp"
+
 namespace plait {
 namespace {
 
 bool is_in_host(const Place& place) { return place.buffer == Buffer::kHost; }
 
-bool can_be_driven(const Operation& operation) {
+bool can_be_driven(const Plan& plan, int rank, const Operation& operation) {
   const size_t places = operation.destinations.size() + operation.sources.size();
   switch (operation.kind) {
     case OpKind::kSend:
-      return std::ranges::all_of(operation.sources, is_in_host);
+      return std::ranges::all_of(operation.sources, is_in_host) && crosses_nodes(plan, rank, operation);
     case OpKind::kReceive:
-      return std::ranges::all_of(operation.destinations, is_in_host);
+      return std::ranges::all_of(operation.destinations, is_in_host) && crosses_nodes(plan, rank, operation);
     default:
       return places <= WorkRequest::kMostPlaces;
   }
@@ -25,9 +27,10 @@ bool can_be_driven(const Operation& operation) {
 
 bool can_be_driven(const Plan& plan) {
   if (!plan.in_place) return false;
-  for (const RankPlan& rank : plan.ranks) {
-    for (const Queue& queue : rank.queues) {
-      if (!std::ranges::all_of(queue.operations, [](const Operation& it) { return can_be_driven(it); })) return false;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    const auto can_be = [&](const Operation& it) { return can_be_driven(plan, rank, it); };
+    for (const Queue& queue : plan.ranks[static_cast<size_t>(rank)].queues) {
+      if (!std::ranges::all_of(queue.operations, can_be)) return false;
     }
   }
   return true;

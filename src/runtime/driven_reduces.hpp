@@ -20,7 +20,7 @@
 namespace plait {
 
 // Whether the reduces of a plan can be a GPU's, and all else the CPU's: messages leave from host memory and arrive
-// there, no reduce has more places than a request, and it may run in place.
+// there, on another node, no reduce has more places than a request, and it may run in place.
 bool can_be_driven(const Plan& plan);
 
 // One run of a plan, over one slice. The plan is bound with BindLimits::host_apart.

@@ -31,9 +31,9 @@ class ReduceDevice {
   // Whether all requests up to this one are done. What they stored is visible afterwards.
   virtual bool is_done(uint64_t number) = 0;
 
-  // Multiplies so many elements of `input` by the scalar, into `output`, which is `input` or apart. Returns when that
-  // is done.
-  virtual void multiply(const Scalar& scalar, const void* input, void* output, size_t elements) = 0;
+  // Multiplies so many elements of `input` by the scalar, into `output`, which is `input` or apart; null: into memory of
+  // this device, until the next product. Returns where the products are, when they are.
+  virtual const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) = 0;
 
   // Waits until the GPU has left all buffers, whether the requests are done or not.
   virtual void finish() = 0;

@@ -56,18 +56,19 @@ struct RankBuffers {
 };
 
 // Uploads an input, lets `run` make the call, and checks the output. `offset`: elements by which buffers miss their
-// alignment.
+// alignment. In place where the collective has one size of buffer.
 void call_and_check(const Call& call, int ranks, int rank, int variant, bool in_place, size_t offset,
                     RankBuffers& buffers, const std::function<void(const void* input, void* output)>& run,
                     bool multiplied = false) {
-  const size_t bytes = call.count * size_of(call.type);
+  const size_t bytes = input_elements(call, ranks, rank) * size_of(call.type);
+  const size_t result_bytes = output_elements(call, ranks, rank) * size_of(call.type);
   std::byte* const input = buffers.input + offset * size_of(call.type);
   std::byte* const output = in_place ? input : buffers.output + offset * size_of(call.type);
   fill_input(call, ranks, rank, variant, buffers.host.data());
   check_cuda(cudaMemcpy(input, buffers.host.data(), bytes, cudaMemcpyHostToDevice), "upload");
   check_cuda(cudaStreamSynchronize(nullptr), "the end of the upload");
   run(input, output);
-  check_cuda(cudaMemcpy(buffers.host.data(), output, bytes, cudaMemcpyDeviceToHost), "download");
+  check_cuda(cudaMemcpy(buffers.host.data(), output, result_bytes, cudaMemcpyDeviceToHost), "download");
   const size_t wrong = count_wrong(call, ranks, rank, variant, buffers.host.data(), multiplied);
   require(wrong == 0, wrong, " elements are wrong: ", to_text(call), in_place ? ", in place" : "");
 }
@@ -167,6 +168,31 @@ TEST_F(CpuDrivenOverHosts, RandomCalls) {
         }
       }
       require(comm.served_calls() == 20, comm.served_calls(), " of 20 calls were driven");
+    });
+    if (HasFailure()) return;
+  }
+}
+
+// All collectives, roots, types and operations, by what the tuner chooses (NVG-61, NVG-97).
+TEST_F(CpuDrivenOverHosts, RandomCallsOfAllCollectives) {
+  Random random(run_seed());
+  for (int round = 0; round < 4; ++round) {
+    const int ranks = 2 + static_cast<int>(random() % 3);
+    const std::vector<int> hosts = random_hosts(random, ranks);
+    const uint64_t seed = random();
+    Settings settings = settings_with(kQueues[round % 2]);
+    settings.algorithm = "";
+    settings.scratch_bytes = size_t{512} << 10 << random() % 3;
+    expect_well(hosts, settings, [&](Communicator& comm, RankBuffers& buffers) {
+      Random common(seed);
+      for (int i = 0; i < 40; ++i) {
+        Call call = random_call(common, ranks);
+        call.count = between(common, 1, one_in(common, 3) ? 7 : 30'000);
+        const bool multiplied = reduces(call.collective) && call.op == ReduceOp::kSum && one_in(common, 3);
+        const bool in_place = call.collective == Collective::kAllReduce && one_in(common, 3);
+        block_and_check(comm, buffers, call, i, in_place, between(common, 0, 3), multiplied);
+      }
+      require(comm.served_calls() >= 20, comm.served_calls(), " of 40 calls were driven");
     });
     if (HasFailure()) return;
   }

@@ -180,6 +180,63 @@ TEST_F(CpuDrivenRing, RandomCallsOfAllLengths) {
   }
 }
 
+// All collectives, roots, types and operations, by what the tuner chooses (NVG-61, NVG-97).
+TEST_F(CpuDrivenRing, RandomCallsOfAllCollectives) {
+  Random random(run_seed());
+  for (int round = 0; round < 6; ++round) {
+    const int ranks = 2 + static_cast<int>(random() % 4);
+    const std::vector<int> hosts = random_hosts(random, ranks);
+    const uint64_t seed = random();
+    Settings settings = driven_settings("");
+    settings.timeout_seconds = 30;
+    settings.scratch_bytes = size_t{128} << 10 << random() % 4;
+    settings.staging_lanes = 1 + static_cast<int>(random() % 3);
+    expect_all_well(run_processes(
+        ranks, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+          Random common(seed);
+          uint64_t driven[kCollectiveCount] = {};
+          for (int i = 0; i < 60; ++i) {
+            Call call = random_call(common, ranks);
+            call.count = 1 + common() % (one_in(common, 2) ? 300 : 20'000);
+            const bool multiplied = reduces(call.collective) && call.op == ReduceOp::kSum && one_in(common, 3);
+            const uint64_t before = communicator.served_calls();
+            block_and_check(communicator, call, i, {one_in(common, 3), 0, 0, false}, multiplied);
+            driven[static_cast<size_t>(call.collective)] += communicator.served_calls() - before;
+          }
+          for (const Collective it : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
+                                      Collective::kReduceScatter, Collective::kAllGather}) {
+            require(driven[static_cast<size_t>(it)] > 0, "no call was driven: ", name(it));
+          }
+        })));
+    if (HasFailure()) return;
+  }
+}
+
+// Every algorithm that a user pins, over groups and without (NVG-96).
+TEST_F(CpuDrivenRing, PinnedAlgorithms) {
+  const std::vector<int> hosts = {0, 0, 1, 1};
+  for (const char* const algorithm :
+       {"all_reduce:rabenseifner", "all_reduce:double_binary_tree", "all_reduce:hierarchical(node: flat, all: ring)",
+        "all_reduce:recursive_doubling", "reduce:binomial", "broadcast:chain(parts=4)", "broadcast:scatter_ring",
+        "reduce_scatter:ring", "all_gather:bruck", "all_gather:hierarchical(node: flat, all: ring)"}) {
+    Settings settings = driven_settings(algorithm);
+    settings.cpu_reduce_bytes = 0;
+    const Collective collective =
+        parse_collective(std::string_view(algorithm).substr(0, std::string_view(algorithm).find(':')));
+    expect_all_well(run_processes(4, kLimit, on_gpus(hosts, settings, [&](Communicator& communicator) {
+                                    for (const size_t count : {3, 1000, 50'001}) {
+                                      Call call = sum_of(count);
+                                      call.collective = collective;
+                                      call.root = has_root(collective) ? 2 : 0;
+                                      block_and_check(communicator, call);
+                                    }
+                                    require(communicator.served_calls() == 3, algorithm, ": ",
+                                            communicator.served_calls(), " of 3 calls were driven");
+                                  })));
+    if (HasFailure()) return;
+  }
+}
+
 // Groups of one host, by a plan of the caller's: what passes between groups is the CPU's copy in shared memory.
 TEST(CpuDrivenOnOneHost, RandomCallsOfGroups) {
   Random random(run_seed());

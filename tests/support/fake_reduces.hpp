@@ -64,11 +64,14 @@ class FakeReduces final : public ReduceDevice {
     }
     return done_.load(std::memory_order_acquire) >= number;
   }
-  void multiply(const Scalar& scalar, const void* input, void* output, size_t elements) override {
+  const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) override {
+    products_.resize(output == nullptr ? elements * size_of(scalar.type) : 0);
+    if (output == nullptr) output = products_.data();
     Scalar on_host = scalar;
     if (scalar.on_device != nullptr) std::memcpy(on_host.value.data(), scalar.on_device, size_of(scalar.type));
     on_host.on_device = nullptr;
     scale(input, output, elements, on_host);
+    return output;
   }
   void finish() override { kernel_.finish(); }
   void give_up() noexcept override { has_given_up_ = true; }
@@ -85,6 +88,7 @@ class FakeReduces final : public ReduceDevice {
   const size_t scratch_bytes_, bytes_;
   std::byte* memory_ = nullptr;
   std::shared_ptr<std::byte> host_;
+  std::vector<std::byte> products_;
   uint64_t posted_ = 0;
   std::atomic<uint64_t> done_ = 0;
   std::atomic<bool> has_given_up_ = false;

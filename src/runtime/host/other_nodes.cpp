@@ -64,8 +64,7 @@ void OtherNodes::cancel(NetRequest& request) {
 
 bool OtherNodes::progress() {
   const bool moved = transport_->progress();
-  long_messages_.advance();
-  return moved;
+  return long_messages_.advance() || moved;  // whoever waits looks at once whether it was for a message that is over
 }
 
 void OtherNodes::listen() { transport_->receive(kWordTag, &incoming_, sizeof incoming_, listening_); }

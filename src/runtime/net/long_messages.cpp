@@ -119,8 +119,8 @@ bool LongMessages::advance(Message& message) {
   return true;
 }
 
-void LongMessages::advance() {
-  std::erase_if(under_way_, [this](Message& message) { return advance(message); });
+bool LongMessages::advance() {
+  return std::erase_if(under_way_, [this](Message& message) { return advance(message); }) > 0;
 }
 
 void LongMessages::cancel(NetRequest& request) {

@@ -39,8 +39,9 @@ class LongMessages {
   void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request);
   // Gives up a receive, if it is one of a long message: when it returns, the memory is not in use.
   void cancel(NetRequest& request);
-  // Starts the parts that may be started, and ends the messages that are over. After progress() of the transport.
-  void advance();
+  // Starts the parts that may be started, and ends the messages that are over. Returns whether there were any. After
+  // progress() of the transport.
+  bool advance();
 
  private:
   struct Message {

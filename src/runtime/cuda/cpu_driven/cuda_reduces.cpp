@@ -66,6 +66,7 @@ struct CudaReduces::Impl {
 
   void add_queue(uint32_t first_share, uint32_t ctas);
   void launch(const Served& served, uint32_t first_share, uint32_t ctas, uint64_t number, uint64_t first) const;
+  void* room_for_products(size_t bytes);
   void check() const;
 
   PeerMemory memory;
@@ -76,6 +77,8 @@ struct CudaReduces::Impl {
   WorkQueues queues;
   std::shared_ptr<std::byte> mapped;  // host memory
   std::byte* mapped_on_device = nullptr;
+  void* products = nullptr;
+  size_t product_bytes = 0;
   uint32_t polls = 0;
 };
 
@@ -97,7 +100,20 @@ CudaReduces::Impl::Impl(PeerMemory its_memory, std::vector<int> its_ranks, Optio
 }
 
 CudaReduces::Impl::~Impl() {
+  if (products != nullptr) cudaFree(products);
   if (mapped) cudaHostUnregister(mapped.get());
+}
+
+// In the order of the stream, since freeing memory at once would wait for kernels of others on this GPU.
+void* CudaReduces::Impl::room_for_products(size_t bytes) {
+  if (bytes <= product_bytes) return products;
+  const cudaStream_t stream = served.front()->stream.get();
+  if (products != nullptr) check_cuda(cudaFreeAsync(products, stream), "freeing memory for products");
+  products = nullptr;
+  product_bytes = 0;
+  check_cuda(cudaMallocAsync(&products, bytes, stream), bytes, " bytes of memory for products");
+  product_bytes = bytes;
+  return products;
 }
 
 void CudaReduces::Impl::add_queue(uint32_t first_share, uint32_t ctas) {
@@ -188,13 +204,15 @@ bool CudaReduces::is_done(uint64_t number) {
   return false;
 }
 
-void CudaReduces::multiply(const Scalar& scalar, const void* input, void* output, size_t elements) {
+const void* CudaReduces::multiply(const Scalar& scalar, const void* input, void* output, size_t elements) {
   const RelaxedCapture relaxed;
   const DeviceGuard guard(impl_->memory.device());
   const OwnStream& stream = impl_->served.front()->stream;
   impl_->queues.let_leave();  // the product comes after the kernel of that stream
+  if (output == nullptr) output = impl_->room_for_products(elements * size_of(scalar.type));
   launch_scale(scalar, input, output, elements, impl_->memory.sm_count(), stream.get());
   check_cuda(stream.finish(), "multiplying the input of a CPU-driven call");
+  return output;
 }
 
 void CudaReduces::finish() {
@@ -209,7 +227,7 @@ void CudaReduces::give_up() noexcept { std::atomic_ref(impl_->aborted.get()).sto
 int CudaReduces::ordinal() const { return impl_->memory.device(); }
 
 size_t CudaReduces::device_bytes() const {
-  return peer_bytes(impl_->options) + impl_->served.size() * sizeof(DeviceWork);
+  return peer_bytes(impl_->options) + impl_->served.size() * sizeof(DeviceWork) + impl_->product_bytes;
 }
 
 }  // namespace plait

@@ -35,7 +35,7 @@ class CudaReduces final : public ReduceDevice {
   bool has_room() override;
   uint64_t post(const WorkRequest& request) override;
   bool is_done(uint64_t number) override;
-  void multiply(const Scalar& scalar, const void* input, void* output, size_t elements) override;
+  const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) override;
   void finish() override;
   void give_up() noexcept override;
   int ordinal() const override;
