@@ -7,7 +7,8 @@
 // it at the same time, where processes would take turns of a millisecond. No more than two ranks should share one: in
 // its queue of copies, more wait for each other, some for ever. One row a size, in microseconds: the median over the
 // cycles of the mean of a loop, on the slowest rank. The columns: staged, with two and with four lanes; driven, where
-// the CPU reduces (NVG-64), where the GPU does, with two and with four lanes, and with a queue for each CTA (NVG-38).
+// the CPU reduces (NVG-64), where the GPU does, with two and with four lanes, with a queue for each CTA (NVG-38), and
+// with messages straight from GPU to GPU (PLAIT_GPU_MESSAGES), where the plan has any.
 // PLAIT_… variables count, but for those that the columns set. The last line says how many elements were wrong.
 #include <unistd.h>
 
@@ -38,11 +39,16 @@ struct Way {
   CpuDriven driven;
   int lanes;
   bool by_cpus;  // the CPU reduces messages of all lengths; else it reduces none
+  GpuMessages messages = GpuMessages::kThroughHost;
 };
 constexpr Way kWays[] = {
-    {"staged", CpuDriven::kOff, 2, false},       {"4 lanes", CpuDriven::kOff, 4, false},
-    {"by CPUs", CpuDriven::kOneQueue, 2, true},  {"ring", CpuDriven::kOneQueue, 2, false},
-    {"4 lanes", CpuDriven::kOneQueue, 4, false}, {"queues", CpuDriven::kQueuePerCta, 2, false},
+    {"staged", CpuDriven::kOff, 2, false},
+    {"4 lanes", CpuDriven::kOff, 4, false},
+    {"by CPUs", CpuDriven::kOneQueue, 2, true},
+    {"ring", CpuDriven::kOneQueue, 2, false},
+    {"4 lanes", CpuDriven::kOneQueue, 4, false},
+    {"queues", CpuDriven::kQueuePerCta, 2, false},
+    {"direct", CpuDriven::kOneQueue, 2, false, GpuMessages::kDirect},
 };
 
 struct Arguments {
@@ -63,9 +69,10 @@ struct Column {
 Communicator communicator_for(const Way& way, const UniqueId& id, int rank, const Arguments& arguments, int device) {
   Settings settings = Settings::from_environment();
   settings.cpu_driven = way.driven;
+  settings.gpu_messages = way.messages;
   settings.staging_lanes = way.lanes;
   settings.cpu_reduce_bytes = way.by_cpus ? kAnyLength : 0;
-  settings.cpu_driven_bytes = kAnyLength;
+  settings.cpu_driven_bytes = kAnyLength;  // of other collectives a quarter
   settings.timeout_seconds = 20;
   settings.host_id = "host-" + std::to_string(rank / arguments.ranks_per_host);
   return Communicator::create(id, rank, arguments.ranks(), settings, device);

@@ -223,6 +223,8 @@ bool Communicator::has_room_to_drive(const Call& call) {
   }
 }
 
+bool Communicator::network_reaches_gpus() const { return held(impl_).host.network_reaches_gpus(); }
+
 std::shared_ptr<std::byte> Communicator::shared_memory() const {
   const std::shared_ptr<Segment>& segment = held(impl_).shared;
   return {segment, segment->memory().data()};

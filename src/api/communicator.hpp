@@ -118,6 +118,8 @@ class Communicator {
   void run(const Call& call, const void* input, void* output, ReduceDevice& device);
   // Whether the call's plan fits into scratch so.
   bool has_room_to_drive(const Call& call);
+  // Whether messages of such a call may be between GPU buffers. The same on all ranks.
+  bool network_reaches_gpus() const;
   std::shared_ptr<std::byte> shared_memory() const;  // shared_bytes() that the ranks of this host share
   // Runs any by counts: call_by_counts() makes the call and the blocks.
   void run_by_counts(const CallByCounts& call, const void* input, void* output, const Scalar* scalar = nullptr);

@@ -45,6 +45,7 @@ struct Communicator::Impl {
   const VerifiedPlan& performed(const VerifiedPlan& plan);
   const BoundPlan& bound_for(const Call& call);
   const BoundPlan& bound_for(const CallByCounts& call);
+  void warn_of_detour(const Communicator& lane) const;
   const BoundPlan& driven_bound_for(const Call& call);
   void run_on_host(const Call& call, const void* input, void* output, const Scalar* scalar);
   std::unique_ptr<AdaptedCalls> adapt_calls();

@@ -20,6 +20,8 @@ namespace {
 
 // The plans of more ranks take too long to make in a call; these are staged.
 constexpr int kMostRanks = 256;
+// Collectives without a ring of groups are staged from so much shorter messages on: measured (cpu_driven_calls.md).
+constexpr size_t kLessOfOthers = 4;
 constexpr std::chrono::milliseconds kBetweenLooks(50);  // at whether the caller is interrupted
 
 }  // namespace
@@ -48,14 +50,18 @@ const std::optional<DrivenCalls::Ready>& DrivenCalls::ready_for(const Call& call
 std::optional<DrivenCalls::Ready> DrivenCalls::prepare(const Call& call) {
   if (is_empty(call) || call.collective == Collective::kBarrier) return {};
   const bool is_pinned = call.plan != 0 || choice_for(tuner_, call).is_forced;
-  if (!is_pinned && call.collective == Collective::kAllReduce && is_short(call)) {
-    return with_plan(call, plan_named("cpu_recursive_doubling"));
+  const size_t bytes = message_bytes(call, tuner_.machine().ranks());
+  if (call.collective != Collective::kAllReduce) {
+    if (!is_pinned && bytes > most_bytes_ / kLessOfOthers) return {};
+    return with_plan(call, plan_of_tuner(call));
   }
-  if (reduces(call.collective) && is_short(call)) return {};  // staged: another way for the CPU to reduce (NVG-63)
-  if (is_pinned) return with_plan(call, plan_of_tuner(call));
-  if (message_bytes(call, tuner_.machine().ranks()) > most_bytes_) return {};
-  const bool goes_round = call.collective == Collective::kAllReduce;
-  return with_plan(call, goes_round ? plan_named("nvgroup_ring") : plan_of_tuner(call));
+  if (is_pinned) {
+    if (is_short(call)) return {};  // staged, which is another way for the CPU to reduce (NVG-63)
+    return with_plan(call, plan_of_tuner(call));
+  }
+  if (is_short(call)) return with_plan(call, plan_named("cpu_recursive_doubling"));
+  if (bytes > most_bytes_) return {};
+  return with_plan(call, plan_named("nvgroup_ring"));
 }
 
 bool DrivenCalls::is_short(const Call& call) const {
@@ -92,6 +98,7 @@ std::shared_ptr<const VerifiedPlan> DrivenCalls::plan_named(const char* algorith
 
 std::shared_ptr<const VerifiedPlan> DrivenCalls::plan_of_tuner(const Call& call) {
   const std::shared_ptr<const VerifiedPlan> plan = tuner_.plan(choice_for(tuner_, call).plan);
+  if (lanes_.front().communicator.network_reaches_gpus() && can_be_driven(plan->plan(), true)) return plan;
   return known(join(plan->fingerprint()), [&] { return through_host(plan->plan()); });
 }
 
@@ -136,11 +143,13 @@ void DrivenCalls::perform(size_t lane, const Ready& ready, const std::byte* inpu
   const CallChunks& chunks = ready.chunks;
   try {
     its.communicator.give(ready.plan);  // it forgets when it is given many
-    for (size_t i = lane; i < chunks.count(); i += lanes_.size()) {
-      const size_t offset = chunks.offset(i);
-      its.communicator.run(chunks.call(i), input == nullptr ? input : input + offset,
-                           output == nullptr ? output : output + offset, *its.gpu);
-    }
+    const auto at = [](auto* buffer, size_t offset) { return buffer == nullptr ? buffer : buffer + offset; };
+    its.gpu->use([&] {
+      for (size_t i = lane; i < chunks.count(); i += lanes_.size()) {
+        const size_t offset = chunks.offset(i);
+        its.communicator.run(chunks.call(i), at(input, offset), at(output, offset), *its.gpu);
+      }
+    });
   } catch (const Error& error) {
     hooks_.tell(error);
     throw;

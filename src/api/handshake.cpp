@@ -42,6 +42,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.max_sms = settings.max_sms;
   own.persistent_ctas = settings.persistent_ctas;
   own.cpu_driven = static_cast<int32_t>(settings.cpu_driven);
+  own.gpu_messages = static_cast<int32_t>(settings.gpu_messages);
   own.cpu_reduce_bytes = settings.cpu_reduce_bytes;
   own.cpu_driven_bytes = settings.cpu_driven_bytes;
   own.cores = own_cores();
@@ -78,6 +79,8 @@ void check_equal_settings(const std::vector<Handshake>& all) {
     check("PLAIT_PERSISTENT_CTAS", all[rank].persistent_ctas, all[0].persistent_ctas);
     check("PLAIT_CPU_DRIVEN", name(static_cast<CpuDriven>(all[rank].cpu_driven)),
           name(static_cast<CpuDriven>(all[0].cpu_driven)));
+    check("PLAIT_GPU_MESSAGES", name(static_cast<GpuMessages>(all[rank].gpu_messages)),
+          name(static_cast<GpuMessages>(all[0].gpu_messages)));
     check("PLAIT_CPU_REDUCE_BYTES", all[rank].cpu_reduce_bytes, all[0].cpu_reduce_bytes);
     check("PLAIT_CPU_DRIVEN_BYTES", all[rank].cpu_driven_bytes, all[0].cpu_driven_bytes);
     if (all[rank].has_device == all[0].has_device) continue;

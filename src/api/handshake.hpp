@@ -29,6 +29,7 @@ struct Handshake {
   int32_t max_sms = 0;
   int32_t persistent_ctas = 0;
   int32_t cpu_driven = 0;
+  int32_t gpu_messages = 0;
   int32_t cpu_reduce_bytes = 0;
   int32_t cpu_driven_bytes = 0;
   bool has_device = false;

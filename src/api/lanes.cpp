@@ -33,8 +33,9 @@ Settings lane_settings(const Communicator& of, int count) {
   return settings;
 }
 
-std::vector<Communicator> make_lanes(Communicator& of, int count) {
-  const SplitRequest everybody{.color = 0, .key = of.rank(), .settings = lane_settings(of, count), .on_host = true};
+std::vector<Communicator> make_lanes(Communicator& of, int count, GpuMessages messages) {
+  SplitRequest everybody{.color = 0, .key = of.rank(), .settings = lane_settings(of, count), .on_host = true};
+  everybody.settings.gpu_messages = messages;
   std::vector<Communicator> lanes;
   for (int lane = 0; lane < count; ++lane) lanes.push_back(std::move(*split(of, everybody)));
   return lanes;

@@ -94,7 +94,7 @@ std::unique_ptr<Communicator::Impl> Communicator::Impl::join_ranks(Bootstrap boo
   Settings agreed = settings;
   agreed.staging_lanes = staging_lanes_of(all);
 
-  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings);
+  std::unique_ptr<OtherNodes> others = meet_over_network(bootstrap, hosts, settings, device == kNoDevice);
   std::optional<Bootstrap> apart;
   if (!hosts.are_one()) apart = hosts.meet_on_host(bootstrap);
   Bootstrap& on_host = apart ? *apart : bootstrap;
@@ -153,6 +153,15 @@ void Communicator::Impl::stage_on(int ordinal, std::vector<Communicator> lanes, 
   } else {
     device = std::move(staged);
   }
+}
+
+// Once a communicator, where messages of GPUs shall go straight and cannot.
+void Communicator::Impl::warn_of_detour(const Communicator& lane) const {
+  if (rank != 0 || settings.gpu_messages != GpuMessages::kDirect || lane.network_reaches_gpus()) return;
+  Logger(settings.log_level, rank)
+      .warn(
+          "PLAIT_GPU_MESSAGES=direct: the UCX of some rank moves no GPU memory, so messages go through host memory "
+          "(`ucx_info -d` lists cuda_copy where it does; UCX_TLS may leave it out)");
 }
 
 // The same on all ranks, as settings and machine are.
@@ -243,7 +252,9 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size, const 
 void Communicator::add_lanes(int device) {
   if (!impl_->staged_calls) return;
   std::vector<Communicator> lanes = make_lanes(*this, settings().staging_lanes);
-  std::vector<Communicator> driven = make_lanes(*this, static_cast<int>(impl_->reduces.size()));
+  std::vector<Communicator> driven =
+      make_lanes(*this, static_cast<int>(impl_->reduces.size()), settings().gpu_messages);
+  if (!driven.empty()) impl_->warn_of_detour(driven.front());
   on_every_rank(*this, [&] { impl_->stage_on(device, std::move(lanes), std::move(driven)); });
 }
 

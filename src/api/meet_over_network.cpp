@@ -45,15 +45,23 @@ std::vector<UcxSetting> agreed_settings(Bootstrap& bootstrap) {
   return own;
 }
 
+bool all_reach_gpus(Bootstrap& bootstrap, const Transport& transport) {
+  const std::vector<uint8_t> all = bootstrap.all_gather(static_cast<uint8_t>(transport.reaches_gpus()));
+  return std::ranges::count(all, 0) == 0;
+}
+
 }  // namespace
 
-std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings) {
+std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
+                                              bool is_on_host) {
   if (hosts.are_one()) return nullptr;
+  const bool for_gpus =
+      is_on_host && settings.cpu_driven != CpuDriven::kOff && settings.gpu_messages == GpuMessages::kDirect;
   const std::vector<UcxSetting> for_tcp = agreed_settings(bootstrap);
   std::unique_ptr<Transport> transport;
   StepResult opened;
   try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"),
-           [&] { transport = open_transport(ucx_libraries(settings), for_tcp); });
+           [&] { transport = open_transport(ucx_libraries(settings), for_tcp, for_gpus); });
   const std::vector<StepResult> results = bootstrap.all_gather(opened);
   if (const StepResult* failed = first_failure(results)) {
     fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", list_hosts(hosts), ", and ",
@@ -61,8 +69,9 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
          "; ranks of one host need none of it (one machine is one host unless PLAIT_HOST_ID says otherwise)");
   }
   std::vector<std::string> addresses = bootstrap.all_gather_texts(transport->address());
+  const bool reach_gpus = for_gpus && all_reach_gpus(bootstrap, *transport);
   return std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
-                                      hosts.node_of_rank());
+                                      hosts.node_of_rank(), reach_gpus);
 }
 
 std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, std::shared_ptr<Segment> segment,

@@ -18,7 +18,11 @@ namespace plait {
 // Opens a transport on every rank and exchanges their addresses. Collective over the ranks of `bootstrap`. Throws on
 // all ranks alike, with the hosts that they are on: kResources where a rank has no UCX, with how to get it. Null, and
 // nothing done, on one host.
-std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings);
+//
+// `is_on_host`: the communicator has no GPU, so it may be a lane that drives one. Its messages may then be between GPUs
+// if the settings say so and the transports of all ranks can do that.
+std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
+                                              bool is_on_host);
 
 // Keeps the connections of `bootstrap`, after its last use, for failures and departures. Collective. Null on one host.
 // `segment` is the memory of this rank's host.

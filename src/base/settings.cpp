@@ -84,6 +84,15 @@ bool read_cpu_driven(std::string_view text, Settings& settings) {
   return false;
 }
 
+bool read_gpu_messages(std::string_view text, Settings& settings) {
+  for (const auto candidate : {GpuMessages::kThroughHost, GpuMessages::kDirect}) {
+    if (text != name(candidate)) continue;
+    settings.gpu_messages = candidate;
+    return true;
+  }
+  return false;
+}
+
 bool read_scratch(std::string_view text, Settings& settings) {
   size_t kib = 0;
   if (!read_number(text, kib) || kib < kLeastScratchKib || kib > kMostScratchKib) return false;
@@ -275,6 +284,10 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return join(settings.cpu_driven_bytes); },
      "the longest message that it drives without a pinned algorithm, longer ones are staged; the same on all ranks"},
+    {"PLAIT_GPU_MESSAGES", "host or direct", read_gpu_messages,
+     [](const Settings& settings) { return std::string(name(settings.gpu_messages)); },
+     "whether messages of calls that it drives go through host memory, or straight from GPU to GPU where UCX on all "
+     "ranks can do that; the same on all ranks"},
     {"PLAIT_LOG", "error, warn, info or debug", read_log_level,
      [](const Settings& settings) { return std::string(name(settings.log_level)); },
      "what is written to stderr: with info also the machine that a communicator found, with debug every call and what "
@@ -356,6 +369,8 @@ const char* name(PeerMemoryKind kind) {
   constexpr const char* kNames[] = {"auto", "vmm", "ipc", "host"};
   return kNames[static_cast<size_t>(kind)];
 }
+
+const char* name(GpuMessages messages) { return messages == GpuMessages::kDirect ? "direct" : "host"; }
 
 const char* name(CpuDriven queues) {
   constexpr const char* kNames[] = {"off", "one_queue", "queue_per_cta"};

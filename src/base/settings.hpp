@@ -50,6 +50,14 @@ enum class CpuDriven {
 
 const char* name(CpuDriven queues);  // "off", "one_queue", "queue_per_cta"
 
+// How messages of calls that the CPU drives get from GPU to GPU.
+enum class GpuMessages {
+  kThroughHost,
+  kDirect,  // as the network library moves GPU memory, where it can on all ranks; else through the host
+};
+
+const char* name(GpuMessages messages);  // "host", "direct"
+
 const char* name(PeerMemoryKind kind);  // "auto", "vmm", "ipc", "host"
 
 // Whether Settings::max_sms may be that: fewer would not do even for what a rank copies to itself.
@@ -92,6 +100,7 @@ struct Settings {
   CpuDriven cpu_driven = CpuDriven::kOff;  // who takes work requests of blocking calls over several hosts
   int cpu_reduce_bytes = 16 * 1024;        // chunks of at most so many bytes are reduced by the CPU even so
   int cpu_driven_bytes = 4096 * 1024;      // the longest message that the CPU drives if it may choose the algorithm
+  GpuMessages gpu_messages = GpuMessages::kThroughHost;  // of calls that the CPU drives
   LogLevel log_level = LogLevel::kWarn;
 
   // Reads the variables of the table; one that is unset or empty leaves the default. A value that cannot be read is an

@@ -2,33 +2,54 @@
 #include "runtime/driven_reduces.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "plan/shape.hpp"
+#include "runtime/sent_memory.hpp"
 
 namespace plait {
 namespace {
 
-bool is_in_host(const Place& place) { return place.buffer == Buffer::kHost; }
-
-bool can_be_driven(const Plan& plan, int rank, const Operation& operation) {
-  const size_t places = operation.destinations.size() + operation.sources.size();
-  switch (operation.kind) {
-    case OpKind::kSend:
-      return std::ranges::all_of(operation.sources, is_in_host) && crosses_nodes(plan, rank, operation);
-    case OpKind::kReceive:
-      return std::ranges::all_of(operation.destinations, is_in_host) && crosses_nodes(plan, rank, operation);
-    default:
-      return places <= WorkRequest::kMostPlaces;
+// Whether operations of one rank can be driven.
+class OfRank {
+ public:
+  OfRank(const Plan& plan, int rank, bool network_reaches_gpus) : plan_(plan), rank_(rank) {
+    if (network_reaches_gpus) sent_.emplace(plan, rank);
   }
-}
+
+  bool can_be_driven(const Operation& it) const {
+    switch (it.kind) {
+      case OpKind::kSend:
+        return crosses_nodes(plan_, rank_, it) && can_leave(it);
+      case OpKind::kReceive:
+        return crosses_nodes(plan_, rank_, it) && (sent_ || is_in_host(it.destinations));
+      default:
+        return it.destinations.size() + it.sources.size() <= WorkRequest::kMostPlaces;
+    }
+  }
+
+ private:
+  static bool is_in_host(const std::vector<Place>& places) {
+    return std::ranges::all_of(places, [](const Place& it) { return it.buffer == Buffer::kHost; });
+  }
+  // What others overwrite is copied before it leaves, which takes the CPU (sent_memory.hpp).
+  bool can_leave(const Operation& it) const {
+    return is_in_host(it.sources) || (sent_ && !sent_->is_written_elsewhere(it.sources[0], it.chunks));
+  }
+
+  const Plan& plan_;
+  const int rank_;
+  std::optional<SentMemory> sent_;  // none: messages are in host memory
+};
 
 }  // namespace
 
-bool can_be_driven(const Plan& plan) {
+bool can_be_driven(const Plan& plan, bool network_reaches_gpus) {
   if (!plan.in_place) return false;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
-    const auto can_be = [&](const Operation& it) { return can_be_driven(plan, rank, it); };
+    const OfRank its(plan, rank, network_reaches_gpus);
+    const auto can_be = [&](const Operation& it) { return its.can_be_driven(it); };
     for (const Queue& queue : plan.ranks[static_cast<size_t>(rank)].queues) {
       if (!std::ranges::all_of(queue.operations, can_be)) return false;
     }

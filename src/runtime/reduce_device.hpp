@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "runtime/premul_scalar.hpp"
@@ -31,9 +32,12 @@ class ReduceDevice {
   // Whether all requests up to this one are done. What they stored is visible afterwards.
   virtual bool is_done(uint64_t number) = 0;
 
-  // Multiplies so many elements of `input` by the scalar, into `output`, which is `input` or apart; null: into memory of
-  // this device, until the next product. Returns where the products are, when they are.
+  // Multiplies so many elements of `input` by the scalar, into `output`, which is `input` or apart; null: into memory
+  // of this device, until the next product. Returns where the products are, when they are.
   virtual const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) = 0;
+
+  // Does `work` with this GPU as the current one of the calling thread: what a network library asks CUDA is about it.
+  virtual void use(const std::function<void()>& work) const = 0;
 
   // Waits until the GPU has left all buffers, whether the requests are done or not.
   virtual void finish() = 0;

@@ -173,15 +173,17 @@ TEST_F(CpuDrivenOverHosts, RandomCalls) {
   }
 }
 
-// All collectives, roots, types and operations, by what the tuner chooses (NVG-61, NVG-97).
+// All collectives, roots, types and operations, by what the tuner chooses (NVG-61, NVG-97), with messages through host
+// memory and straight from GPU to GPU.
 TEST_F(CpuDrivenOverHosts, RandomCallsOfAllCollectives) {
   Random random(run_seed());
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 6; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 3);
     const std::vector<int> hosts = random_hosts(random, ranks);
     const uint64_t seed = random();
     Settings settings = settings_with(kQueues[round % 2]);
-    settings.algorithm = "";
+    settings.algorithm = round < 4 ? "" : "all_reduce:rabenseifner";
+    settings.gpu_messages = round % 2 == 0 ? GpuMessages::kDirect : GpuMessages::kThroughHost;
     settings.scratch_bytes = size_t{512} << 10 << random() % 3;
     expect_well(hosts, settings, [&](Communicator& comm, RankBuffers& buffers) {
       Random common(seed);

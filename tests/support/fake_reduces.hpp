@@ -73,6 +73,7 @@ class FakeReduces final : public ReduceDevice {
     scale(input, output, elements, on_host);
     return output;
   }
+  void use(const std::function<void()>& work) const override { work(); }
   void finish() override { kernel_.finish(); }
   void give_up() noexcept override { has_given_up_ = true; }
   int ordinal() const override { return 0; }

@@ -1,8 +1,9 @@
 // A network inside of a process for ranks that are threads. It is as late as a network may be: a send reads its memory
-// only when its receiver takes the message, and is over only then.
+// only when its receiver takes the message, and is over only then. GPU memory has far addresses (far_memory.hpp).
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <list>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "runtime/net/transport.hpp"
+#include "support/far_memory.hpp"
 #include "support/seed.hpp"
 
 namespace plait::test {
@@ -57,15 +59,18 @@ class LateNetwork {
     void connect(int rank, const std::string& address) override { own().reaches[std::stoul(address)] = rank >= 0; }
     bool is_connected(int rank) const override { return own().reaches[rank]; }
 
-    void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds) override {
+    void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds,
+              NetMemory memory) override {
+      if (bytes > 0 && is_far(data) != (memory == NetMemory::kGpu)) std::abort();
       const std::lock_guard lock(network_.mutex_);
       request.state = NetRequest::State::kPending;
-      network_.ends_[rank].arriving.push_back({rank_, tag, data, bytes, &request});
+      network_.ends_[rank].arriving.push_back({rank_, tag, from_far(data), bytes, &request});
     }
-    void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) override {
+    void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request, NetMemory memory) override {
+      if (bytes > 0 && is_far(data) != (memory == NetMemory::kGpu)) std::abort();
       const std::lock_guard lock(network_.mutex_);
       request.state = NetRequest::State::kPending;
-      own().awaited.push_back({tag, data, bytes, &request});
+      own().awaited.push_back({tag, from_far(data), bytes, &request});
     }
     void cancel(NetRequest& request) override {
       const std::lock_guard lock(network_.mutex_);

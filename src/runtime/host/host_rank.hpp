@@ -56,6 +56,9 @@ class HostRank {
   // rank's segment. When this throws, requests may still be under way.
   void run(const BoundPlan& bound, const Call& call, const void* input, void* output, ReduceDevice& device);
 
+  // Whether plans that drive a GPU may send from its memory and receive there. The same on all ranks.
+  bool network_reaches_gpus() const { return others_ && others_->reach_gpus(); }
+
   // Sends and receives messages that check_messages() accepts. Only the ranks that they name take part. Throws as run()
   // does. The wait for them can time out only while `is_wanted`, if it is given, says yes.
   void exchange(std::span<const PeerMessage> messages, const WantedCheck& is_wanted = {});

@@ -19,13 +19,14 @@ static_assert(std::is_trivially_copyable_v<Call>, "calls travel as bytes between
 static_assert(sizeof(OtherNodes::Word) <= Transport::kMostHintBytes);
 
 OtherNodes::OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
-                       std::vector<int> node_of)
+                       std::vector<int> node_of, bool reach_gpus)
     : transport_(std::move(transport)),
       long_messages_(*transport_),
       background_(*transport_),
       rank_(rank),
       addresses_(std::move(addresses)),
       node_of_(std::move(node_of)),
+      reach_gpus_(reach_gpus),
       words_(node_of_.size()),
       lost_since_(node_of_.size(), 0) {
   const auto turn = take_turn();
@@ -42,19 +43,19 @@ void OtherNodes::reach(int rank) {
   if (!transport_->is_connected(rank)) transport_->connect(rank, addresses_[rank]);
 }
 
-void OtherNodes::send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
+void OtherNodes::send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request, NetMemory memory) {
   reach(to);
   if (LongMessages::are_long(bytes) || long_messages_.are_ahead(to, tag)) {
-    return long_messages_.send(to, tag, data, bytes, request);
+    return long_messages_.send(to, tag, data, bytes, request, memory);
   }
-  transport_->send(to, tag, data, bytes, request);
+  transport_->send(to, tag, data, bytes, request, Transport::SendEnds::kLeft, memory);
 }
 
 // A rank that only receives is connected as well, or it would not notice that the sender is lost.
-void OtherNodes::receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request) {
+void OtherNodes::receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request, NetMemory memory) {
   reach(from);
-  if (LongMessages::are_long(bytes)) return long_messages_.receive(tag, data, bytes, request);
-  transport_->receive(tag, data, bytes, request);
+  if (LongMessages::are_long(bytes)) return long_messages_.receive(tag, data, bytes, request, memory);
+  transport_->receive(tag, data, bytes, request, memory);
 }
 
 void OtherNodes::cancel(NetRequest& request) {

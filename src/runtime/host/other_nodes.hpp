@@ -22,12 +22,15 @@ namespace plait {
 class OtherNodes {
  public:
   // `addresses` and `node_of` are by rank. Addresses of ranks on this node are not looked at.
+  // `reach_gpus`: the transports of all ranks do.
   OtherNodes(std::unique_ptr<Transport> transport, int rank, std::vector<std::string> addresses,
-             std::vector<int> node_of);
+             std::vector<int> node_of, bool reach_gpus = false);
   ~OtherNodes();
   OtherNodes(const OtherNodes&) = delete;
   OtherNodes& operator=(const OtherNodes&) = delete;
 
+  // Whether messages may leave from GPU memory and arrive there.
+  bool reach_gpus() const { return reach_gpus_; }
   bool has(int rank) const { return node_of_[rank] != node_of_[rank_]; }
 
   // Whoever uses this object holds a turn, except in the constructor and the destructor. Meanwhile nobody else moves
@@ -36,8 +39,10 @@ class OtherNodes {
 
   // Start a message. Messages of one tag between two ranks keep their order. A request that is no longer pending may be
   // used again.
-  void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
-  void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request);
+  void send(int to, uint64_t tag, const void* data, size_t bytes, NetRequest& request,
+            NetMemory memory = NetMemory::kHost);
+  void receive(int from, uint64_t tag, void* data, size_t bytes, NetRequest& request,
+               NetMemory memory = NetMemory::kHost);
   void cancel(NetRequest& request);
 
   // Moves what can be moved. True: some request may have changed.
@@ -80,6 +85,7 @@ class OtherNodes {
   const int rank_;
   const std::vector<std::string> addresses_;
   const std::vector<int> node_of_;
+  const bool reach_gpus_;
   std::vector<std::optional<Word>> words_;  // by rank
   std::vector<double> lost_since_;          // by rank; 0: it is in reach
   double told_ = 0;                         // when

@@ -49,7 +49,7 @@ size_t slots_for(size_t bytes, const InboxShape& inbox) {
 PlanMessages::PlanMessages(const Segment& segment, int rank, const Watch& watch, OtherNodes* others)
     : segment_(segment), rank_(rank), watch_(watch), others_(others) {}
 
-void PlanMessages::begin(const BoundSlice& slice, const Current& current, const Turn& turn, std::byte* const* bases) {
+void PlanMessages::begin(const BoundSlice& slice, const Current& current, const Turn& turn, const Bases& bases) {
   slice_ = &slice;
   call_ = &current.call;
   number_ = current.number;
@@ -82,7 +82,7 @@ bool PlanMessages::send(const BoundOperation& operation) {
     data = transfer.copy.data();
   }
   others_->send(operation.peer_rank, plan_tag(calls_, turn_.epoch, operation.message), data, operation.bytes,
-                transfer.request);
+                transfer.request, memory_of(operation));
   return true;
 }
 
@@ -149,7 +149,7 @@ bool PlanMessages::receive_over_network(Transfer& transfer, const BoundOperation
   NetRequest& request = transfer.request;
   if (request.state == NetRequest::State::kIdle) {
     others_->receive(operation.peer_rank, plan_tag(calls_, turn_.epoch, operation.message), data_of(operation),
-                     operation.bytes, request);
+                     operation.bytes, request, memory_of(operation));
   }
   if (request.state == NetRequest::State::kTruncated) fail_size(operation, "more");
   if (request.state != NetRequest::State::kDone) return false;
@@ -177,6 +177,11 @@ void PlanMessages::give_up() {
   for (Transfer& transfer : transfers_) {
     if (others_ != nullptr) others_->cancel(transfer.request);
   }
+}
+
+NetMemory PlanMessages::memory_of(const BoundOperation& operation) const {
+  const bool is_of_gpu = operation.bytes > 0 && slice_->places[operation.first_place].base < bases_.of_gpu;
+  return is_of_gpu ? NetMemory::kGpu : NetMemory::kHost;
 }
 
 std::byte* PlanMessages::data_of(const BoundOperation& operation) const {

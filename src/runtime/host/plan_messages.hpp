@@ -36,8 +36,13 @@ class PlanMessages {
     uint64_t epoch = 0;
     uint32_t room = 0;
   };
-  // Begins the messages of one slice. `bases` as in bound_plan.hpp. Arguments live until all have been sent.
-  void begin(const BoundSlice& slice, const Current& current, const Turn& turn, std::byte* const* bases);
+  // Base pointers as in bound_plan.hpp, of which the first are of GPU memory.
+  struct Bases {
+    std::byte* const* pointers = nullptr;
+    uint32_t of_gpu = 0;
+  };
+  // Begins the messages of one slice. Arguments live until all have been sent.
+  void begin(const BoundSlice& slice, const Current& current, const Turn& turn, const Bases& bases);
 
   // Both return at once, and tell advance_queue() whether the queue may go on. receive() throws kMismatch for all
   // ranks if the ends of the message differ in size.
@@ -63,7 +68,8 @@ class PlanMessages {
     std::vector<std::byte> copy = {};         // of what may be overwritten before it has left
   };
 
-  std::byte* address_of(const BoundPlace& place) const { return bases_[place.base] + place.offset; }
+  std::byte* address_of(const BoundPlace& place) const { return bases_.pointers[place.base] + place.offset; }
+  NetMemory memory_of(const BoundOperation& operation) const;
   bool put(Transfer& transfer);
   bool take(Transfer& transfer, const BoundOperation& operation);
   bool receive_over_network(Transfer& transfer, const BoundOperation& operation);
@@ -81,7 +87,7 @@ class PlanMessages {
   const Call* call_ = nullptr;
   uint64_t number_ = 0, calls_ = 0, stamp_ = 0;
   Turn turn_;
-  std::byte* const* bases_ = nullptr;
+  Bases bases_;
   bool has_moved_ = false;
   StoreTrial stores_;                // to inboxes
   std::vector<Transfer> transfers_;  // by request

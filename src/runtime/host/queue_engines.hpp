@@ -31,11 +31,13 @@ class HostRank::QueueEngine {
     rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
     pointers_ = rank.pointers_.data();
     if (stores_ != nullptr) stores_->begin_turn();
-    if (slice.requests > 0) {
-      rank.messages_.begin(slice, {call, rank.call_number_, rank.calls_}, turn, bases_);
-    }
+    begin_messages(call, turn, {bases_});
   }
 
+  void begin_messages(const Call& call, const PlanMessages::Turn& turn, const PlanMessages::Bases& bases) {
+    if (slice_.requests == 0) return;
+    rank_.messages_.begin(slice_, {call, rank_.call_number_, rank_.calls_}, turn, bases);
+  }
   void turn_to(size_t) { elements_ = 0; }
   bool reduce(const BoundOperation& operation) {
     if (elements_ >= most_elements_) return false;
@@ -113,7 +115,14 @@ class HostRank::DrivenEngine : private QueueEngine {
                const std::byte* input, std::byte* output, ReduceDevice& device)
       : QueueEngine(rank, slice, call, turn),
         bases_(bases_on_gpu(rank, turn.room, input, output, device)),
-        reduces_(device, slice, call, rank.ranks_, bases_.data()) {}
+        reduces_(device, slice, call, rank.ranks_, bases_.data()) {
+    if (rank.others_ == nullptr || !rank.others_->reach_gpus()) return;
+    // The network has the GPU's memory by the GPU's addresses, and host memory by those of the CPU.
+    const uint32_t of_gpu = first_host_base(rank.ranks_) - 1;
+    message_bases_ = bases_;
+    std::copy(rank.bases_[turn.room].begin() + of_gpu, rank.bases_[turn.room].end(), message_bases_.begin() + of_gpu);
+    begin_messages(call, turn, {message_bases_.data(), of_gpu});
+  }
 
   void turn_to(size_t queue) { reduces_.turn_to(queue); }
   bool reduce(const BoundOperation& operation) {
@@ -147,6 +156,7 @@ class HostRank::DrivenEngine : private QueueEngine {
   }
 
   const std::vector<std::byte*> bases_;
+  std::vector<std::byte*> message_bases_;  // where the network reaches GPUs
   DrivenReduces reduces_;
 };
 

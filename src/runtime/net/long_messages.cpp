@@ -26,26 +26,27 @@ std::vector<size_t> parts_of(size_t bytes) {
 
 }  // namespace
 
-void LongMessages::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request) {
-  Message& message = add(request, static_cast<std::byte*>(const_cast<void*>(data)), bytes);
+void LongMessages::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, NetMemory memory) {
+  Message& message = add(request, static_cast<std::byte*>(const_cast<void*>(data)), bytes, memory);
   message.is_send = true;
   message.rank = rank;
   message.tag = tag;
   start_parts(message);
 }
 
-void LongMessages::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) {
-  Message& message = add(request, static_cast<std::byte*>(data), bytes);
+void LongMessages::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request, NetMemory memory) {
+  Message& message = add(request, static_cast<std::byte*>(data), bytes, memory);
   message.tag = tag;
   start_parts(message);
 }
 
-LongMessages::Message& LongMessages::add(NetRequest& request, std::byte* data, size_t bytes) {
+LongMessages::Message& LongMessages::add(NetRequest& request, std::byte* data, size_t bytes, NetMemory memory) {
   request = {};
   request.state = NetRequest::State::kPending;
   Message& message = under_way_.emplace_back();
   message.request = &request;
   message.data = data;
+  message.memory = memory;
   message.parts = are_long(bytes) ? parts_of(bytes) : std::vector<size_t>{bytes};
   message.requests.resize(message.parts.size());
   return message;
@@ -73,9 +74,9 @@ void LongMessages::start_parts(Message& message) {
     message.offset += bytes;
     if (message.is_send) {
       const auto ends = bytes == kMark ? Transport::SendEnds::kTaken : Transport::SendEnds::kLeft;
-      transport_.send(message.rank, message.tag, part, bytes, request, ends);
+      transport_.send(message.rank, message.tag, part, bytes, request, ends, message.memory);
     } else {
-      transport_.receive(message.tag, part, bytes, request);
+      transport_.receive(message.tag, part, bytes, request, message.memory);
     }
   }
 }

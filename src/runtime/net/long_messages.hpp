@@ -35,8 +35,9 @@ class LongMessages {
 
   // As those of the transport, for long messages. A message that is longer or shorter than its receive ends that as
   // kTruncated, or with the bytes that came.
-  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request);
-  void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request);
+  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request,
+            NetMemory memory = NetMemory::kHost);
+  void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request, NetMemory memory = NetMemory::kHost);
   // Gives up a receive, if it is one of a long message: when it returns, the memory is not in use.
   void cancel(NetRequest& request);
   // Starts the parts that may be started, and ends the messages that are over. Returns whether there were any. After
@@ -50,6 +51,7 @@ class LongMessages {
     int rank = -1;  // to which it is sent
     uint64_t tag = 0;
     std::byte* data = nullptr;
+    NetMemory memory = NetMemory::kHost;
     std::vector<size_t> parts;  // bytes of each, and of marks
     std::vector<NetRequest> requests;
     size_t started = 0, ended = 0;  // parts and marks
@@ -60,7 +62,7 @@ class LongMessages {
 
   using Messages = std::list<Message>;
 
-  Message& add(NetRequest& request, std::byte* data, size_t bytes);
+  Message& add(NetRequest& request, std::byte* data, size_t bytes, NetMemory memory);
   // Whether parts of a message before `end` to this rank with this tag are still to be started.
   bool is_behind(int rank, uint64_t tag, Messages::const_iterator end) const;
   bool is_behind(const Message& message) const;

@@ -8,6 +8,9 @@
 
 namespace plait {
 
+// Where the memory of a message is.
+enum class NetMemory : uint8_t { kHost, kGpu };
+
 // One send or receive under way. Its owner keeps it, and the memory that it names, until it is no longer pending.
 struct NetRequest {
   enum class State : uint8_t {
@@ -44,6 +47,8 @@ class Transport {
   // network reaches is lost; what it sent before may be here.
   virtual void connect(int rank, const std::string& address) = 0;
   virtual bool is_connected(int rank) const = 0;
+  // Whether messages may leave from GPU memory and arrive there.
+  virtual bool reaches_gpus() const { return false; }
 
   // When a send is over.
   enum class SendEnds : uint8_t {
@@ -53,10 +58,11 @@ class Transport {
   // Starts to send `bytes` bytes to a rank. `data` stays as it is until the request is no longer pending. Now and then
   // a send is over only when it is taken, so that not too much waits for a receiver that is late.
   virtual void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request,
-                    SendEnds ends = SendEnds::kLeft) = 0;
+                    SendEnds ends = SendEnds::kLeft, NetMemory memory = NetMemory::kHost) = 0;
   // Starts to receive the next message with that tag, of at most `bytes` bytes. Messages of one rank with one tag come
   // in the order in which they were sent.
-  virtual void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) = 0;
+  virtual void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request,
+                       NetMemory memory = NetMemory::kHost) = 0;
   // Gives up a receive: when it returns, the memory is not in use.
   virtual void cancel(NetRequest& request) = 0;
 

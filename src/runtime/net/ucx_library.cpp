@@ -20,6 +20,7 @@ UcxLibrary::UcxLibrary(const std::vector<std::string>& candidates) {
   require("ucp_config_read", config_read);
   require("ucp_config_modify", config_modify);
   require("ucp_config_release", config_release);
+  require("ucp_context_query", context_query);
   require("ucp_worker_create", worker_create);
   require("ucp_worker_destroy", worker_destroy);
   require("ucp_worker_get_address", worker_get_address);

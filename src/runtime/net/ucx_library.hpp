@@ -26,6 +26,7 @@ class UcxLibrary {
   decltype(&ucp_config_read) config_read = nullptr;
   decltype(&ucp_config_modify) config_modify = nullptr;
   decltype(&ucp_config_release) config_release = nullptr;
+  decltype(&ucp_context_query) context_query = nullptr;
   decltype(&ucp_worker_create) worker_create = nullptr;
   decltype(&ucp_worker_destroy) worker_destroy = nullptr;
   decltype(&ucp_worker_get_address) worker_get_address = nullptr;

@@ -29,16 +29,23 @@ constexpr size_t kMostUnconfirmedBytes = size_t{4} << 20;
 // What UCX keeps with each message that nobody has taken yet, at least.
 constexpr size_t kBytesBesideMessage = 256;
 
+// Unless it is told, UCX asks CUDA about each buffer, where there is one.
+constexpr ucs_memory_type_t type_of(NetMemory memory) {
+  return memory == NetMemory::kGpu ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
 class UcxTransport final : public Transport {
  public:
-  UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings);
+  UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings, bool for_gpus);
   ~UcxTransport() override;
 
   const std::string& address() const override { return address_; }
   void connect(int rank, const std::string& address) override;
   bool is_connected(int rank) const override { return peers_.contains(rank); }
-  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends) override;
-  void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) override;
+  bool reaches_gpus() const override { return reaches_gpus_; }
+  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends,
+            NetMemory memory) override;
+  void receive(uint64_t tag, void* data, size_t bytes, NetRequest& request, NetMemory memory) override;
   void cancel(NetRequest& request) override;
   bool progress() override { return ucx_.worker_progress(worker_) != 0; }
   int event() const override { return event_; }
@@ -58,7 +65,8 @@ class UcxTransport final : public Transport {
     std::string loss;
   };
 
-  void start(const std::vector<UcxSetting>& settings);
+  void start(const std::vector<UcxSetting>& settings, bool for_gpus);
+  bool takes_gpu_memory() const;
   void modify(ucp_config_t* config, const char* name, const std::string& value) const;
   void tune(ucp_config_t* config, const UcxSetting& setting) const;
   void read_address();
@@ -79,6 +87,7 @@ class UcxTransport final : public Transport {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int event_ = -1;  // the worker's
+  bool reaches_gpus_ = false;
   std::string address_;
   std::map<int, Peer> peers_;
   const std::string no_loss_;
@@ -86,10 +95,11 @@ class UcxTransport final : public Transport {
   ucs_status_ptr_t answering_ = nullptr;  // a receive that waits for the next flush of others
 };
 
-UcxTransport::UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings)
+UcxTransport::UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings,
+                           bool for_gpus)
     : ucx_(libraries) {
   try {
-    start(settings);
+    start(settings, for_gpus);
   } catch (...) {
     if (worker_ != nullptr) ucx_.worker_destroy(worker_);
     if (context_ != nullptr) ucx_.cleanup(context_);
@@ -97,11 +107,11 @@ UcxTransport::UcxTransport(const std::vector<std::string>& libraries, const std:
   }
 }
 
-void UcxTransport::start(const std::vector<UcxSetting>& settings) {
+void UcxTransport::start(const std::vector<UcxSetting>& settings, bool for_gpus) {
   ucp_config_t* config = nullptr;
   ucx_.check(ucx_.config_read(nullptr, nullptr, &config), "reading UCX's settings");
   const char* const chosen = std::getenv("UCX_TLS");
-  modify(config, "TLS", host_transports(chosen == nullptr ? "all" : chosen));
+  if (!for_gpus) modify(config, "TLS", host_transports(chosen == nullptr ? "all" : chosen));
   modify(config, "WARN_INVALID_CONFIG", "n");  // of a UCX that knows no CUDA
   for (const UcxSetting& it : settings) tune(config, it);
   ucp_params_t params = {};
@@ -111,6 +121,7 @@ void UcxTransport::start(const std::vector<UcxSetting>& settings) {
   const ucs_status_t status = ucx_.init_version(1, 11, &params, config, &context_);
   ucx_.config_release(config);
   ucx_.check(status, "starting the network");
+  reaches_gpus_ = for_gpus && takes_gpu_memory();
   ucp_worker_params_t worker = {};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -118,6 +129,15 @@ void UcxTransport::start(const std::vector<UcxSetting>& settings) {
   ucx_.check(ucx_.worker_get_efd(worker_, &event_), "asking the network for its events");
   read_address();
   answer_flushes();
+}
+
+// UCX has tried the transports that move GPU memory when it started: without a driver, or where UCX_TLS leaves them
+// out, there are none.
+bool UcxTransport::takes_gpu_memory() const {
+  ucp_context_attr_t attributes = {};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  if (UCS_STATUS_IS_ERR(ucx_.context_query(context_, &attributes))) return false;
+  return (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
 void UcxTransport::modify(ucp_config_t* config, const char* name, const std::string& value) const {
@@ -168,7 +188,8 @@ void UcxTransport::connect(int rank, const std::string& address) {
                    "; UCX_NET_DEVICES and UCX_TLS say which networks it may use");
 }
 
-void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends) {
+void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends,
+                        NetMemory memory) {
   Peer& to = peer(rank);
   if (!to.loss.empty()) {
     request.state = NetRequest::State::kLost;
@@ -178,7 +199,7 @@ void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, 
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   params.cb.send = on_sent;
   params.user_data = &request;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;  // or UCX asks CUDA about each buffer, where there is one
+  params.memory_type = type_of(memory);
   request.state = NetRequest::State::kPending;
   request.owner = this;
   if (std::ranges::find(unflushed_, &to) == unflushed_.end()) unflushed_.push_back(&to);
@@ -190,7 +211,7 @@ void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, 
   started(start(to.endpoint, data, bytes, tag, &params), request);
 }
 
-void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request) {
+void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& request, NetMemory memory) {
   ucp_request_param_t params = {};
   // The function is always called, perhaps before this returns. A receive that is over at once without it would not
   // tell how long its message was (seen with UCX 1.13).
@@ -198,7 +219,7 @@ void UcxTransport::receive(uint64_t tag, void* data, size_t bytes, NetRequest& r
                         UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   params.cb.recv = on_received;
   params.user_data = &request;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
+  params.memory_type = type_of(memory);
   request.state = NetRequest::State::kPending;
   request.owner = this;
   started(ucx_.tag_recv_nbx(worker_, data, bytes, tag, kWholeTag, &params), request);
@@ -346,8 +367,8 @@ void UcxTransport::await(ucs_status_ptr_t handle) {
 }  // namespace
 
 std::unique_ptr<Transport> open_transport(const std::vector<std::string>& libraries,
-                                          const std::vector<UcxSetting>& settings) {
-  return std::make_unique<UcxTransport>(libraries, settings);
+                                          const std::vector<UcxSetting>& settings, bool for_gpus) {
+  return std::make_unique<UcxTransport>(libraries, settings, for_gpus);
 }
 
 bool has_transport() { return true; }
@@ -358,7 +379,7 @@ bool has_transport() { return true; }
 
 namespace plait {
 
-std::unique_ptr<Transport> open_transport(const std::vector<std::string>&, const std::vector<UcxSetting>&) {
+std::unique_ptr<Transport> open_transport(const std::vector<std::string>&, const std::vector<UcxSetting>&, bool) {
   fail(ErrorCode::kResources,
        "this build of Plait has no network: UCX's headers were missing when it was built; "
        "install them (apt-get install libucx-dev, or pip install libucx-cu13) and build it again");

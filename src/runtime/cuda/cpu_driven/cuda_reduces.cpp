@@ -215,6 +215,11 @@ const void* CudaReduces::multiply(const Scalar& scalar, const void* input, void*
   return output;
 }
 
+void CudaReduces::use(const std::function<void()>& work) const {
+  const DeviceGuard guard(impl_->memory.device());
+  work();
+}
+
 void CudaReduces::finish() {
   const RelaxedCapture relaxed;
   const DeviceGuard guard(impl_->memory.device());

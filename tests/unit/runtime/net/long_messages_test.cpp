@@ -147,12 +147,13 @@ class CountedTransport final : public Transport {
   const std::string& address() const override { return transport_->address(); }
   void connect(int rank, const std::string& address) override { transport_->connect(rank, address); }
   bool is_connected(int rank) const override { return transport_->is_connected(rank); }
-  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends) override {
+  void send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends,
+            NetMemory) override {
     bytes_ += bytes;
     if (ends == SendEnds::kTaken) return transport_->send(rank, tag, data, bytes, request, ends);
     request.state = NetRequest::State::kDone;  // as if it had left
   }
-  void receive(uint64_t, void*, size_t, NetRequest&) override {}
+  void receive(uint64_t, void*, size_t, NetRequest&, NetMemory) override {}
   void cancel(NetRequest& request) override { transport_->cancel(request); }
   bool progress() override { return transport_->progress(); }
   int event() const override { return -1; }
