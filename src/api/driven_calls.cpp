@@ -7,6 +7,7 @@
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/steps/arguments.hpp"
+#include "api/call_checks.hpp"
 #include "api/choice_for.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
@@ -119,15 +120,9 @@ std::shared_ptr<const VerifiedPlan> DrivenCalls::known(const std::string& name, 
 
 bool DrivenCalls::has_room(const Call& chunk) { return lanes_.front().communicator.has_room_to_drive(chunk); }
 
-// The output of an all-reduce may hold the products. Others have none, or a shorter one.
 void DrivenCalls::run(const Call& call, const void* input, void* output, const Scalar* scalar) {
   const Ready& ready = *ready_for(call);
-  if (scalar != nullptr) {
-    const Communicator& caller = lanes_.front().communicator;
-    const size_t elements = input_elements(call, caller.size(), caller.rank());
-    input = lanes_.front().gpu->multiply(*scalar, input, call.collective == Collective::kAllReduce ? output : nullptr,
-                                         elements);
-  }
+  input = prepared_input(call, *ready.plan, input, output, scalar);
   const auto* const from = static_cast<const std::byte*>(input);
   auto* const to = static_cast<std::byte*>(output);
   for (size_t lane = 1; lane < std::min(lanes_.size(), ready.chunks.count()); ++lane) {
@@ -136,6 +131,21 @@ void DrivenCalls::run(const Call& call, const void* input, void* output, const S
   perform(0, ready, from, to);
   await_lanes();
   ++calls_;
+}
+
+// The output of an all-reduce may hold the products. Others have none, or a shorter one. A plan that cannot run in
+// place gets its input from elsewhere; other ranks need not know.
+const void* DrivenCalls::prepared_input(const Call& call, const VerifiedPlan& plan, const void* input, void* output,
+                                        const Scalar* scalar) const {
+  const Communicator& caller = lanes_.front().communicator;
+  ReduceDevice& gpu = *lanes_.front().gpu;
+  const size_t elements = input_elements(call, caller.size(), caller.rank());
+  const bool needs_copy = !plan.plan().in_place && has_both_in_place(call, caller.rank(), input, output);
+  if (scalar != nullptr) {
+    const bool is_in_output = call.collective == Collective::kAllReduce && !needs_copy;
+    return gpu.multiply(*scalar, input, is_in_output ? output : nullptr, elements);
+  }
+  return needs_copy ? gpu.copy(input, elements * size_of(call.type)) : input;
 }
 
 void DrivenCalls::perform(size_t lane, const Ready& ready, const std::byte* input, std::byte* output) {

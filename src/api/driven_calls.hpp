@@ -88,6 +88,8 @@ class DrivenCalls {
   std::shared_ptr<const VerifiedPlan> known(const std::string& name, const std::function<Plan()>& make);
   CallChunks cut(const Call& call) const;
   bool has_room(const Call& chunk);
+  const void* prepared_input(const Call& call, const VerifiedPlan& plan, const void* input, void* output,
+                             const Scalar* scalar) const;
   void perform(size_t lane, const Ready& ready, const std::byte* input, std::byte* output);
   void await_lanes();
   void drain();

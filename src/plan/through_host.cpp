@@ -16,6 +16,10 @@ const Place* end_of(const Operation& message) {
   return places.empty() ? nullptr : &places[0];
 }
 
+bool stays_on_node(const Plan& plan, int rank, const Operation& message) {
+  return plan.node_of[message.peer_rank] == plan.node_of[rank];
+}
+
 template <class Visit>
 void for_each_place(const Operation& operation, const Visit& visit) {
   for (const Place& it : operation.destinations) visit(it);
@@ -25,8 +29,9 @@ void for_each_place(const Operation& operation, const Visit& visit) {
 template <class Visit>
 void for_each_operation(const Plan& plan, const Visit& visit) {
   for (const RankPlan& rank : plan.ranks) {
+    const auto number = static_cast<int>(&rank - plan.ranks.data());
     for (const Queue& queue : rank.queues) {
-      for (const Operation& it : queue.operations) visit(it);
+      for (const Operation& it : queue.operations) visit(number, it);
     }
   }
 }
@@ -39,6 +44,7 @@ class Rewriter {
     }
     find_moved();
     number_slots();
+    number_messages();
   }
 
   Plan rewrite() {
@@ -62,13 +68,14 @@ class Rewriter {
 
   // The slots of one operation stay together: where one of them moves, so do all.
   void find_moved() {
-    for_each_operation(plan_, [&](const Operation& it) {
-      const Place* const end = is_message(it) ? end_of(it) : nullptr;
+    for_each_operation(plan_, [&](int rank, const Operation& it) {
+      if (!is_message(it) || stays_on_node(plan_, rank, it)) return;
+      const Place* const end = end_of(it);
       if (end != nullptr && end->buffer == Buffer::kScratch) move(*end, it.chunks);
     });
     for (bool is_over = false; !is_over;) {
       is_over = true;
-      for_each_operation(plan_, [&](const Operation& it) {
+      for_each_operation(plan_, [&](int, const Operation& it) {
         for_each_place(it, [&](const Place& place) {
           if (is_moved_in_part(place, it.chunks)) {
             move(place, it.chunks);
@@ -99,29 +106,73 @@ class Rewriter {
     }
   }
 
+  // Messages of other nodes close ranks. One of this node gets an inbox and a signal.
+  void number_messages() {
+    messages_.resize(plan_.ranks.size());
+    for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
+      messages_[rank].resize(static_cast<size_t>(plan_.ranks[rank].messages));
+      result_.ranks[rank].messages = 0;
+    }
+    for_each_operation(plan_, [&](int rank, const Operation& it) {
+      if (it.kind != OpKind::kReceive) return;
+      RankPlan& its = result_.ranks[static_cast<size_t>(rank)];
+      Message& message = messages_[static_cast<size_t>(rank)][static_cast<size_t>(it.number)];
+      if (!stays_on_node(plan_, rank, it)) {
+        message.number = its.messages++;
+        return;
+      }
+      message = {its.signals++, {rank, Buffer::kHost, its.host_slots}};
+      its.host_slots += it.chunks;
+    });
+  }
+
   void rewrite_queue(int rank, const Queue& before, Queue& after) {
     Areas outgoing = areas_for(rank, before, OpKind::kSend), incoming = areas_for(rank, before, OpKind::kReceive);
-    if ((outgoing.slots > 0 || incoming.slots > 0) && after.engine == Engine::kNet) after.engine = Engine::kCpu;
     after.operations.clear();
     for (const Operation& it : before.operations) {
       Operation operation = it;
       for (Place& place : operation.destinations) place = new_place(place);
       for (Place& place : operation.sources) place = new_place(place);
-      if (!needs_copy(it)) {
+      if (!is_message(it)) {
         after.operations.push_back(std::move(operation));
-      } else if (it.kind == OpKind::kSend) {
-        const Place area{rank, Buffer::kHost, outgoing.take()};
-        after.operations.push_back(copy(it, area, operation.sources[0]));
-        operation.sources[0] = area;
-        after.operations.push_back(std::move(operation));
+      } else if (stays_on_node(plan_, rank, it)) {
+        pass_on_node(rank, operation, after);
       } else {
-        const Place area{rank, Buffer::kHost, incoming.take()};
-        const Operation out = copy(it, operation.destinations[0], area);
-        operation.destinations[0] = area;
-        after.operations.push_back(std::move(operation));
-        after.operations.push_back(out);
+        operation.number = message_of(rank, it).number;
+        Areas& areas = it.kind == OpKind::kSend ? outgoing : incoming;
+        needs_copy(rank, it) ? pass_through(areas.take(), operation, after) : add(operation, after);
       }
     }
+    const auto is_copy = [](const Operation& it) { return it.kind == OpKind::kReduce; };
+    if (after.engine == Engine::kNet && std::ranges::any_of(after.operations, is_copy)) after.engine = Engine::kCpu;
+  }
+
+  static void add(Operation operation, Queue& queue) { queue.operations.push_back(std::move(operation)); }
+
+  // A message by way of a host slot of its rank.
+  static void pass_through(int slot, Operation message, Queue& queue) {
+    const bool is_send = message.kind == OpKind::kSend;
+    Place& end = is_send ? message.sources[0] : message.destinations[0];
+    const Place user = std::exchange(end, Place{end.rank, Buffer::kHost, slot});
+    const Operation by_way = is_send ? copy(message, end, user) : copy(message, user, end);
+    if (is_send) add(by_way, queue);
+    add(message, queue);
+    if (!is_send) add(by_way, queue);
+  }
+
+  // A message within a node.
+  void pass_on_node(int rank, const Operation& message, Queue& queue) const {
+    const Message& it = message_of(rank, message);
+    Operation signal;
+    signal.kind = message.kind == OpKind::kSend ? OpKind::kSignal : OpKind::kWait;
+    signal.peer_rank = message.peer_rank;
+    signal.peer_queue = message.peer_queue;
+    signal.number = it.number;
+    if (message.kind == OpKind::kReceive) add(signal, queue);
+    if (const Place* const end = end_of(message)) {
+      add(message.kind == OpKind::kSend ? copy(message, it.inbox, *end) : copy(message, *end, it.inbox), queue);
+    }
+    if (message.kind == OpKind::kSend) add(signal, queue);
   }
 
   // Takes host slots for the copies of a queue's sends or receives.
@@ -129,7 +180,7 @@ class Rewriter {
     Areas areas;
     int copies = 0;
     for (const Operation& it : queue.operations) {
-      if (it.kind != kind || !needs_copy(it)) continue;
+      if (it.kind != kind || !needs_copy(rank, it)) continue;
       areas.slots = std::max(areas.slots, it.chunks);
       ++copies;
     }
@@ -138,9 +189,20 @@ class Rewriter {
     return areas;
   }
 
-  static bool needs_copy(const Operation& it) {
-    const Place* const end = is_message(it) ? end_of(it) : nullptr;
+  // Whether it is a message between nodes that ends in a buffer of the user.
+  bool needs_copy(int rank, const Operation& it) const {
+    const Place* const end = is_message(it) && !stays_on_node(plan_, rank, it) ? end_of(it) : nullptr;
     return end != nullptr && !has_slots(end->buffer);
+  }
+
+  struct Message {
+    int number = -1;  // now; within a node: of the signal that takes its place
+    Place inbox;      // within a node
+  };
+
+  const Message& message_of(int rank, const Operation& it) const {
+    const int receiver = it.kind == OpKind::kSend ? it.peer_rank : rank;
+    return messages_[static_cast<size_t>(receiver)][static_cast<size_t>(it.number)];
   }
 
   Place new_place(const Place& place) const {
@@ -160,17 +222,19 @@ class Rewriter {
 
   const Plan& plan_;
   Plan result_;
-  std::vector<std::vector<bool>> moved_;   // [rank][slot of scratch]
-  std::vector<std::vector<int>> numbers_;  // the same: its number now
+  std::vector<std::vector<bool>> moved_;        // [rank][slot of scratch]
+  std::vector<std::vector<int>> numbers_;       // the same: its number now
+  std::vector<std::vector<Message>> messages_;  // [receiving rank][message]
 };
 
 }  // namespace
 
 bool has_messages_in_host(const Plan& plan) {
   bool are_in_host = true;
-  for_each_operation(plan, [&](const Operation& it) {
-    const Place* const end = is_message(it) ? end_of(it) : nullptr;
-    are_in_host &= end == nullptr || end->buffer == Buffer::kHost;
+  for_each_operation(plan, [&](int rank, const Operation& it) {
+    if (!is_message(it)) return;
+    const Place* const end = end_of(it);
+    are_in_host &= !stays_on_node(plan, rank, it) && (end == nullptr || end->buffer == Buffer::kHost);
   });
   return are_in_host;
 }

@@ -46,7 +46,6 @@ class OfRank {
 }  // namespace
 
 bool can_be_driven(const Plan& plan, bool network_reaches_gpus) {
-  if (!plan.in_place) return false;
   for (int rank = 0; rank < plan.rank_count(); ++rank) {
     const OfRank its(plan, rank, network_reaches_gpus);
     const auto can_be = [&](const Operation& it) { return its.can_be_driven(it); };

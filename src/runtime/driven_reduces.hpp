@@ -19,8 +19,8 @@
 
 namespace plait {
 
-// Whether the reduces of a plan can be a GPU's, and all else the CPU's: messages go to other nodes, no reduce has more
-// places than a request, and it may run in place. Messages leave from host memory and arrive there, unless the network
+// Whether the reduces of a plan can be a GPU's, and all else the CPU's: messages go to other nodes, and no reduce has
+// more places than a request. Messages leave from host memory and arrive there, unless the network
 // reaches GPUs; then nobody may overwrite what leaves from a GPU but who sent it.
 bool can_be_driven(const Plan& plan, bool network_reaches_gpus = false);
 

@@ -36,6 +36,10 @@ class ReduceDevice {
   // of this device, until the next product. Returns where the products are, when they are.
   virtual const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) = 0;
 
+  // Copies so many bytes of a GPU buffer into memory of this device, until the next copy or product. Returns where they
+  // are, when they are.
+  virtual const void* copy(const void* input, size_t bytes) = 0;
+
   // Does `work` with this GPU as the current one of the calling thread: what a network library asks CUDA is about it.
   virtual void use(const std::function<void()>& work) const = 0;
 

@@ -204,7 +204,7 @@ TEST_F(CpuDrivenRing, RandomCallsOfAllCollectives) {
             driven[static_cast<size_t>(call.collective)] += communicator.served_calls() - before;
           }
           for (const Collective it : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
-                                      Collective::kReduceScatter, Collective::kAllGather}) {
+                                      Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll}) {
             require(driven[static_cast<size_t>(it)] > 0, "no call was driven: ", name(it));
           }
         })));

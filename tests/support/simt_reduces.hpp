@@ -56,7 +56,11 @@ class SimtReduces final : public ReduceDevice {
     return queues_.post(request);
   }
   bool is_done(uint64_t number) override { return queues_.is_done(number); }
-  void multiply(const Scalar&, const void*, void*, size_t) override {}  // no test of it here
+  const void* multiply(const Scalar&, const void* input, void*, size_t) override {
+    return input;
+  }  // no test of it here
+  const void* copy(const void* input, size_t) override { return input; }
+  void use(const std::function<void()>& work) const override { work(); }
   void finish() override { queues_.let_leave(); }
   void give_up() noexcept override { aborted_ = 1; }
   int ordinal() const override { return 0; }

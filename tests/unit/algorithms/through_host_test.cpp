@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "plan/builder.hpp"
+#include "plan/shape.hpp"
 #include "plan/verifier.hpp"
 #include "support/algorithm_plans.hpp"
 #include "support/seed.hpp"
@@ -14,9 +15,16 @@
 namespace plait {
 namespace {
 
+// Between nodes.
 int messages_of(const Plan& plan) {
   int messages = 0;
-  for (const RankPlan& rank : plan.ranks) messages += rank.messages;
+  for (int rank = 0; rank < plan.rank_count(); ++rank) {
+    for (const Queue& queue : plan.ranks[static_cast<size_t>(rank)].queues) {
+      for (const Operation& it : queue.operations) {
+        messages += it.kind == OpKind::kReceive && crosses_nodes(plan, rank, it) ? 1 : 0;
+      }
+    }
+  }
   return messages;
 }
 

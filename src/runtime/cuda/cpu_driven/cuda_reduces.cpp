@@ -66,7 +66,7 @@ struct CudaReduces::Impl {
 
   void add_queue(uint32_t first_share, uint32_t ctas);
   void launch(const Served& served, uint32_t first_share, uint32_t ctas, uint64_t number, uint64_t first) const;
-  void* room_for_products(size_t bytes);
+  void* room(size_t bytes);
   void check() const;
 
   PeerMemory memory;
@@ -77,8 +77,8 @@ struct CudaReduces::Impl {
   WorkQueues queues;
   std::shared_ptr<std::byte> mapped;  // host memory
   std::byte* mapped_on_device = nullptr;
-  void* products = nullptr;
-  size_t product_bytes = 0;
+  void* inputs = nullptr;
+  size_t input_bytes = 0;
   uint32_t polls = 0;
 };
 
@@ -100,20 +100,20 @@ CudaReduces::Impl::Impl(PeerMemory its_memory, std::vector<int> its_ranks, Optio
 }
 
 CudaReduces::Impl::~Impl() {
-  if (products != nullptr) cudaFree(products);
+  if (inputs != nullptr) cudaFree(inputs);
   if (mapped) cudaHostUnregister(mapped.get());
 }
 
 // In the order of the stream, since freeing memory at once would wait for kernels of others on this GPU.
-void* CudaReduces::Impl::room_for_products(size_t bytes) {
-  if (bytes <= product_bytes) return products;
+void* CudaReduces::Impl::room(size_t bytes) {
+  if (bytes <= input_bytes) return inputs;
   const cudaStream_t stream = served.front()->stream.get();
-  if (products != nullptr) check_cuda(cudaFreeAsync(products, stream), "freeing memory for products");
-  products = nullptr;
-  product_bytes = 0;
-  check_cuda(cudaMallocAsync(&products, bytes, stream), bytes, " bytes of memory for products");
-  product_bytes = bytes;
-  return products;
+  if (inputs != nullptr) check_cuda(cudaFreeAsync(inputs, stream), "freeing memory for inputs");
+  inputs = nullptr;
+  input_bytes = 0;
+  check_cuda(cudaMallocAsync(&inputs, bytes, stream), bytes, " bytes of memory for an input");
+  input_bytes = bytes;
+  return inputs;
 }
 
 void CudaReduces::Impl::add_queue(uint32_t first_share, uint32_t ctas) {
@@ -209,10 +209,21 @@ const void* CudaReduces::multiply(const Scalar& scalar, const void* input, void*
   const DeviceGuard guard(impl_->memory.device());
   const OwnStream& stream = impl_->served.front()->stream;
   impl_->queues.let_leave();  // the product comes after the kernel of that stream
-  if (output == nullptr) output = impl_->room_for_products(elements * size_of(scalar.type));
+  if (output == nullptr) output = impl_->room(elements * size_of(scalar.type));
   launch_scale(scalar, input, output, elements, impl_->memory.sm_count(), stream.get());
   check_cuda(stream.finish(), "multiplying the input of a CPU-driven call");
   return output;
+}
+
+const void* CudaReduces::copy(const void* input, size_t bytes) {
+  const RelaxedCapture relaxed;
+  const DeviceGuard guard(impl_->memory.device());
+  const OwnStream& stream = impl_->served.front()->stream;
+  impl_->queues.let_leave();
+  void* const copy = impl_->room(bytes);
+  check_cuda(cudaMemcpyAsync(copy, input, bytes, cudaMemcpyDeviceToDevice, stream.get()), "copying an input");
+  check_cuda(stream.finish(), "copying the input of a CPU-driven call");
+  return copy;
 }
 
 void CudaReduces::use(const std::function<void()>& work) const {
@@ -232,7 +243,7 @@ void CudaReduces::give_up() noexcept { std::atomic_ref(impl_->aborted.get()).sto
 int CudaReduces::ordinal() const { return impl_->memory.device(); }
 
 size_t CudaReduces::device_bytes() const {
-  return peer_bytes(impl_->options) + impl_->served.size() * sizeof(DeviceWork) + impl_->product_bytes;
+  return peer_bytes(impl_->options) + impl_->served.size() * sizeof(DeviceWork) + impl_->input_bytes;
 }
 
 }  // namespace plait

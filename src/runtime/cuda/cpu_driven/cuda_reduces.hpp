@@ -36,6 +36,7 @@ class CudaReduces final : public ReduceDevice {
   uint64_t post(const WorkRequest& request) override;
   bool is_done(uint64_t number) override;
   const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) override;
+  const void* copy(const void* input, size_t bytes) override;
   void use(const std::function<void()>& work) const override;
   void finish() override;
   void give_up() noexcept override;
