@@ -36,9 +36,9 @@ void for_each_operation(const Plan& plan, const Visit& visit) {
   }
 }
 
-class Rewriter {
+class HostDetour {
  public:
-  explicit Rewriter(const Plan& plan) : plan_(plan), result_(plan), moved_(plan.ranks.size()) {
+  explicit HostDetour(const Plan& plan) : plan_(plan), result_(plan), moved_(plan.ranks.size()) {
     for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
       moved_[rank].assign(static_cast<size_t>(plan.ranks[rank].scratch_slots), false);
     }
@@ -239,6 +239,6 @@ bool has_messages_in_host(const Plan& plan) {
   return are_in_host;
 }
 
-Plan through_host(const Plan& plan) { return Rewriter(plan).rewrite(); }
+Plan through_host(const Plan& plan) { return HostDetour(plan).rewrite(); }
 
 }  // namespace plait

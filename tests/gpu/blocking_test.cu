@@ -1,5 +1,6 @@
 // Blocking calls on GPUs: right results whether the persistent kernel serves them or they are launched, beside streams
-// and graphs and beside a kernel that needs all SMs; and ranks that do not come, die or abort.
+// and graphs and beside a kernel that needs all SMs, which work requests of CPUs let in as well; and ranks that do not
+// come, die or abort.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include "api/communicator.hpp"
+#include "base/deadline.hpp"
 #include "bench/exact_input.hpp"
 #include "machine.hpp"
+#include "runtime/cuda/cpu_driven/cuda_reduces.hpp"
 #include "support/outcome.hpp"
 #include "support/random_calls.hpp"
 #include "support/rank_processes.hpp"
@@ -306,6 +309,45 @@ TEST(Blocking, AKernelThatNeedsAllSmsComesIn) {
       check_cuda(cudaMemcpy(&failed, counts + 1, 4, cudaMemcpyDeviceToHost), "download");
       require(failed == 0, "the kernel on all SMs did not get them");
     });
+  }
+}
+
+// The same beside the kernel of calls that the CPU drives, which gets one request after the other.
+TEST(Blocking, AKernelThatNeedsAllSmsComesInBesideWorkRequests) {
+  const DeviceGuard guard(0);
+  const int devices[] = {0};
+  for (const CpuDriven queues : {CpuDriven::kOneQueue, CpuDriven::kQueuePerCta}) {
+    for (const int idle_us : {200, 1'000'000}) {
+      const CudaReduces::Options options{queues, 16, std::chrono::microseconds(idle_us), 4096};
+      std::vector<PeerMemory> scratch =
+          PeerMemory::in_process(devices, CudaReduces::peer_bytes(options), PeerMemoryKind::kAuto);
+      CudaReduces gpu(std::move(scratch.front()), {0}, options);
+      std::byte* const memory = allocate(3 << 20);
+      auto* const counts = reinterpret_cast<unsigned*>(memory + (2 << 20));
+      check_cuda(cudaMemset(memory, 0, 3 << 20), "setting");
+      const OwnStream stream;
+      WorkRequest request;
+      request.destinations = request.sources = 1;
+      request.elements = 1 << 18;
+      request.places[0] = memory;
+      request.places[1] = memory + (1 << 20);
+      for (int round = 0; round < 5; ++round) {
+        launch_on_all_sms(stream.get(), counts);
+        for (int i = 0; i < 500; ++i) {
+          const uint64_t number = gpu.post(request);
+          const Deadline deadline = Deadline::after(20);
+          while (!gpu.is_done(number) && !deadline.passed()) {
+          }
+          ASSERT_TRUE(gpu.is_done(number)) << "a request waits beside the kernel on all SMs";
+        }
+        check_cuda(stream.finish(), "waiting for the kernel on all SMs");
+      }
+      unsigned failed = 0;
+      check_cuda(cudaMemcpy(&failed, counts + 1, 4, cudaMemcpyDeviceToHost), "download");
+      EXPECT_EQ(failed, 0u) << "the kernel on all SMs did not get them";
+      gpu.finish();
+      cudaFree(memory);
+    }
   }
 }
 

@@ -148,6 +148,10 @@ TEST(Settings, NumbersThatOnlyBeginWellAreRefused) {
   for (const auto queues : {CpuDriven::kOff, CpuDriven::kOneQueue, CpuDriven::kQueuePerCta}) {
     EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_DRIVEN", name(queues)}}).cpu_driven, queues);
   }
+  EXPECT_TRUE(has(error_of({{"PLAIT_GPU_MESSAGES", "gpu"}}), "expected host or direct"));
+  for (const auto messages : {GpuMessages::kThroughHost, GpuMessages::kDirect}) {
+    EXPECT_EQ(Settings::from_environment({{"PLAIT_GPU_MESSAGES", name(messages)}}).gpu_messages, messages);
+  }
   EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_REDUCE_BYTES", "4096"}}).cpu_reduce_bytes, 4096);
   EXPECT_EQ(Settings::from_environment({{"PLAIT_CPU_DRIVEN_BYTES", "65536"}}).cpu_driven_bytes, 65536);
   EXPECT_TRUE(Settings::from_environment({{"PLAIT_PDL", "1"}}).pdl);
