@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/nccl/nccl_variables.hpp"
 #include "api/nccl/notices.hpp"
 #include "api/nccl/plait_library.hpp"
 #include "api/nccl/real_library.hpp"
@@ -23,8 +24,9 @@ class DropIn {
   const RealLibrary& real() const { return real_; }
   const Notices& notices() const { return notices_; }
   const TakeSetting& setting() const { return setting_; }
-  const Environment& environment() const { return environment_; }
-  std::string variable(std::string_view name) const;  // "" where it is not set
+  const NcclVariables& nccl() const { return nccl_; }
+  std::string variable(std::string_view name) const;  // of Plait; "" where it is not set
+  const std::string& own_path() const { return own_path_; }
 
   // The same at every call; the first opens or reads them.
   const PlaitLibrary& plait();
@@ -36,13 +38,16 @@ class DropIn {
  private:
   explicit DropIn(const Environment& environment);
   void introduce() const;
+  void say_variables() const;
   std::vector<WinsTable> read_tables() const;
 
   Environment environment_;
+  std::string own_path_;
   Settings settings_;
+  RealLibrary real_;
+  NcclVariables nccl_;
   Notices notices_;
   TakeSetting setting_;
-  RealLibrary real_;
   std::once_flag opens_, reads_;
   std::unique_ptr<PlaitLibrary> plait_;
   std::vector<WinsTable> tables_;
