@@ -70,6 +70,8 @@ def test_libraries_that_are_linked() -> None:
         check_same_behind(user)
         check_same_behind(user, LD_LIBRARY_PATH=str(NEW.parent))
         check_same_behind(user, LD_LIBRARY_PATH=str(OLD.parent))  # counts for DT_RUNPATH alone
+        another = Path(USERS, "libnccl_user_opening.so")  # is not linked with NCCL, and says another place
+        check_same_behind(user, f"ctypes.CDLL({str(another)!r})")
     assert VERSIONS[int(ask("rpath", LD_LIBRARY_PATH=str(OLD.parent))["version"][0])] == NEW
     assert VERSIONS[int(ask("runpath", LD_LIBRARY_PATH=str(OLD.parent))["version"][0])] == OLD
 
@@ -85,7 +87,7 @@ def test_nccl_that_was_loaded_before() -> None:
 def test_libraries_that_open_it_by_name() -> None:
     """As JAX does."""
     check_same_behind("opening")
-    check_same_behind("opening", LD_LIBRARY_PATH=str(NEW.parent))
+    check_same_behind("opening", LD_LIBRARY_PATH=str(OLD.parent))
 
 
 def test_ctypes() -> None:
