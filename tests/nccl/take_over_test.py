@@ -590,6 +590,7 @@ def test_explanations() -> None:
                     else f"takes over nothing: rank 0: {two['objection']}"
                 )
                 assert does in rank.said.replace("rank 1: ", "rank 0: "), (two, rank.said)
+        assert explain("NVIDIA H200", 2, PLAIT_NCCL_TAKE="none")["communicators"][0]["objection"].endswith("=none")
         assert explain("NVIDIA H200", 64)["communicators"][-1]["objection"].startswith("there are 64 ranks")
         said = explain("Test GPU", 2, **wins | {"PLAIT_NCCL_TAKE": "wins,graphs", "NCCL_FOO": "1", "NCCL_ALGO": ""})
         assert said["take"] == "wins,graphs" and said["nccl"]["version"] == 23201 and said["path"] == DROP_IN, said
@@ -603,6 +604,13 @@ def test_explanations() -> None:
         ], two
         assert [row.get("operation") for row in two["wins"]] == ["sum", "mulsum", "sum", None], two
         assert said["functions"]["ncclGetVersion"] == [2, 27] and len(said["functions"]) == 97
+        assert not said["flaws"], said
+        for flaw, words in (
+            ({"PLAIT_NCCL_TAKE": "most"}, "expected none, wins or all"),
+            (wins | {"PLAIT_NCCL_WINS": "/nowhere"}, "PLAIT_NCCL_WINS=/nowhere cannot be read"),
+        ):
+            (words_of_flaw,) = explain("Test GPU", 2, **flaw)["flaws"]
+            assert words in words_of_flaw, words_of_flaw
         missing = explain("Test GPU", 2, PLAIT_NCCL_LIBRARY="/nowhere/libnccl.so.2")
         assert "/nowhere/libnccl.so.2" in missing["nccl"]["error"] and missing["nccl"]["version"] == 0, missing
 

@@ -23,19 +23,9 @@ Settings settings_of(const Environment& environment) {
   }
 }
 
-// A setting that cannot be read takes nothing over.
-TakeSetting setting_of(const Environment& environment, const Logger& log) {
-  try {
-    return TakeSetting::parse(value_in(environment, "PLAIT_NCCL_TAKE"));
-  } catch (const Error& error) {
-    log.warn(error.what(), "; no call is taken over");
-    return {TakeMode::kNone};
-  }
-}
-
 std::string path_of_this() {
   Dl_info info{};
-  const bool is_known = dladdr(reinterpret_cast<void*>(&setting_of), &info) != 0 && info.dli_fname != nullptr;
+  const bool is_known = dladdr(reinterpret_cast<void*>(&settings_of), &info) != 0 && info.dli_fname != nullptr;
   return is_known ? info.dli_fname : "Plait";
 }
 
@@ -52,9 +42,24 @@ DropIn::DropIn(const Environment& environment)
       settings_(settings_of(environment)),
       real_(environment),
       nccl_(environment, conf_files(environment, real_.version())),
-      notices_(nccl_, settings_.log_level),
-      setting_(setting_of(environment, notices_.log())) {
+      notices_(nccl_, settings_.log_level) {
+  read_setting();
   introduce();
+}
+
+// One that cannot be read takes nothing over.
+void DropIn::read_setting() {
+  try {
+    setting_ = TakeSetting::parse(variable("PLAIT_NCCL_TAKE"));
+  } catch (const Error& error) {
+    setting_ = {TakeMode::kNone};
+    complain(join(error.what(), "; no call is taken over"));
+  }
+}
+
+void DropIn::complain(const std::string& flaw) {
+  notices_.log().warn(flaw);
+  flaws_.push_back(flaw);
 }
 
 void DropIn::introduce() const {
@@ -100,7 +105,7 @@ const std::vector<WinsTable>& DropIn::tables() {
 }
 
 // A table that cannot be read is none.
-std::vector<WinsTable> DropIn::read_tables() const {
+std::vector<WinsTable> DropIn::read_tables() {
   std::vector<WinsTable> tables;
   try {
     const std::string named = variable("PLAIT_NCCL_WINS");
@@ -112,7 +117,7 @@ std::vector<WinsTable> DropIn::read_tables() const {
     }
     for (const auto& [name, text] : plait::internal::nccl_wins_texts()) tables.push_back(WinsTable::parse(text, name));
   } catch (const Error& error) {
-    notices_.log().warn("the table of wins cannot be used: ", error.what());
+    complain(join("the table of wins cannot be used: ", error.what()));
     tables.clear();
   }
   return tables;

@@ -31,6 +31,8 @@ class DropIn {
   // The same at every call; the first opens or reads them.
   const PlaitLibrary& plait();
   const std::vector<WinsTable>& tables();
+  // What cannot be used of PLAIT_NCCL_TAKE and of the table of wins, once that is read.
+  const std::vector<std::string>& flaws() const { return flaws_; }
 
   // How long ranks that are here wait for each other while a communicator is made.
   double vote_seconds() const;
@@ -39,7 +41,9 @@ class DropIn {
   explicit DropIn(const Environment& environment);
   void introduce() const;
   void say_variables() const;
-  std::vector<WinsTable> read_tables() const;
+  void read_setting();
+  std::vector<WinsTable> read_tables();
+  void complain(const std::string& flaw);
 
   Environment environment_;
   std::string own_path_;
@@ -47,7 +51,8 @@ class DropIn {
   RealLibrary real_;
   NcclVariables nccl_;
   Notices notices_;
-  TakeSetting setting_;
+  TakeSetting setting_{TakeMode::kNone};
+  std::vector<std::string> flaws_;
   std::once_flag opens_, reads_;
   std::unique_ptr<PlaitLibrary> plait_;
   std::vector<WinsTable> tables_;

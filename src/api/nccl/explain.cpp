@@ -79,7 +79,9 @@ std::string explain(const RankGpu& gpu, int most_ranks) {
   write_variables(drop_in.nccl(), json);
   write_communicators(drop_in, gpu, std::min(most_ranks, kMostRanksAsked), json);
   write_functions(json);
-  return json.end().take();
+  json.key("flaws").begin_array();
+  for (const std::string& flaw : drop_in.flaws()) json.value(flaw);
+  return json.end().end().take();
 }
 
 }  // namespace

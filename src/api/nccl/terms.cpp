@@ -14,6 +14,7 @@ constexpr const char* kNvlsRemedy = "unless NCCL_NVLS_ENABLE=0";
 
 // Why none of the calls that Plait could perform is taken; empty where nothing stands against it.
 std::string objection_to_communicator(const DropIn& drop_in, const RankGpu& gpu, int ranks) {
+  if (drop_in.setting().mode == TakeMode::kNone) return "PLAIT_NCCL_TAKE=none";
   if (gpu.device < 0) return "no CUDA device is current";
   if (ranks > kMostRanks) {
     return join("there are ", counted(ranks, "rank"), ", and Plait takes at most ", kMostRanks);
