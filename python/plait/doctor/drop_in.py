@@ -11,6 +11,7 @@ from .finding import Finding
 from .system import System
 
 _TUNE = "plait tune --nccl makes a table for PLAIT_NCCL_WINS"
+_NVLS = "NCCL_NVLS_ENABLE=0 switches NVLS off; NCCL_NVLS_ENABLE=2 plait tune --nccl makes a table with it"
 
 
 def check(system: System) -> Iterator[Finding]:
@@ -49,7 +50,8 @@ def _left(kind: dict[str, Any], communicators: Sequence[dict[str, Any]]) -> Iter
         reasons.setdefault(reason, []).append(each["ranks"])
     for reason, ranks in reasons.items():
         says = f"of communicators of {_numbers(ranks)} x {kind['gpu']} the drop-in would take over nothing"
-        yield Finding.note(says, reason, _TUNE if "no wins" in reason or "NVLS" in reason else "")
+        remedy = _TUNE if "no wins" in reason else _NVLS if "NVLS" in reason else ""
+        yield Finding.note(says, reason, remedy)
 
 
 def _taken(kind: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Finding]:
@@ -65,10 +67,10 @@ def _taken(kind: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Findi
     if communicator["leaves_nvls"]:
         says = f"other calls of all_reduce, reduce_scatter and all_gather on {ranks} GPUs stay with NCCL"
         cause = "GPUs have multicast, NCCL may use NVLS for them, and it was measured without"
-        yield Finding.note(says, cause, f"NCCL_NVLS_ENABLE=0 switches NVLS off; {_TUNE}")
+        yield Finding.note(says, cause, _NVLS)
     if not any(row["captured"] for row in rows):
         says = f"calls on {ranks} GPUs that CUDA graphs capture stay with NCCL"
-        yield Finding.note(says, "PLAIT_NCCL_TAKE has no ,graphs", "docs/nccl.md says when it may have")
+        yield Finding.note(says, "PLAIT_NCCL_TAKE has no ,graphs", "docs/nccl/taken.md says when it may have")
 
 
 def _summary(rows: Sequence[dict[str, Any]]) -> str:

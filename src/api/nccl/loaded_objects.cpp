@@ -90,13 +90,17 @@ struct CacheEntry {
 };
 static_assert(sizeof(CacheHeader) == 48 && sizeof(CacheEntry) == 24);
 
+// What the cache says of libraries for this machine: ELF of glibc, and the architecture; 0 where that is not known
+// here.
+constexpr int32_t flags_of_this_machine() {
 #if defined(__x86_64__)
-constexpr int32_t kFlags = 0x0303;  // ELF of glibc, x86-64
+  return 0x0303;
 #elif defined(__aarch64__)
-constexpr int32_t kFlags = 0x0a03;
+  return 0x0a03;
 #else
-constexpr int32_t kFlags = 0;  // not known: any
+  return 0;
 #endif
+}
 
 std::string text_at(std::string_view cache, uint32_t at) {
   if (at >= cache.size()) return "";
@@ -128,13 +132,14 @@ std::string find_in_loader_cache(std::string_view name, const std::string& cache
   CacheHeader header;
   if (whole.size() < sizeof(header)) return "";
   std::memcpy(&header, whole.data(), sizeof(header));
+  constexpr int32_t kWanted = flags_of_this_machine();
   for (uint32_t i = 0; i < header.entries; ++i) {
     CacheEntry entry;
     const size_t at = sizeof(header) + size_t{i} * sizeof(entry);
     if (at + sizeof(entry) > whole.size()) return "";
     std::memcpy(&entry, whole.data() + at, sizeof(entry));
     // What is for some processors of an architecture alone has bits in `hardware`.
-    const bool is_of_this_machine = (kFlags == 0 || entry.flags == kFlags) && entry.hardware == 0;
+    const bool is_of_this_machine = (kWanted == 0 || entry.flags == kWanted) && entry.hardware == 0;
     if (is_of_this_machine && text_at(whole, entry.key) == name) return text_at(whole, entry.value);
   }
   return "";
