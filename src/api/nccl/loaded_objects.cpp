@@ -65,11 +65,11 @@ void add_object(const dl_phdr_info& info, std::vector<LoadedObject>& objects) {
   const bool is_program = info.dlpi_name == nullptr || info.dlpi_name[0] == '\0';
   object.path = is_program ? path_of_program() : info.dlpi_name;
   for (const ElfW(Dyn)* entry = section; entry->d_tag != DT_NULL; ++entry) {
-    const char* text = texts + entry->d_un.d_val;
-    if (entry->d_tag == DT_SONAME) object.soname = text;
-    if (entry->d_tag == DT_NEEDED) object.needed.emplace_back(text);
-    if (entry->d_tag == DT_RPATH) object.rpath = folders_of(text, object.path);
-    if (entry->d_tag == DT_RUNPATH) object.runpath = folders_of(text, object.path);
+    const auto text = [&] { return texts + entry->d_un.d_val; };  // of those whose value is a place among texts
+    if (entry->d_tag == DT_SONAME) object.soname = text();
+    if (entry->d_tag == DT_NEEDED) object.needed.emplace_back(text());
+    if (entry->d_tag == DT_RPATH) object.rpath = folders_of(text(), object.path);
+    if (entry->d_tag == DT_RUNPATH) object.runpath = folders_of(text(), object.path);
   }
   if (!object.runpath.empty()) object.rpath.clear();  // as the loader has it
   objects.push_back(std::move(object));
