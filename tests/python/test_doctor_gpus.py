@@ -205,6 +205,19 @@ def test_a_drop_in_without_nccl(fake):
     assert finding.severity == Severity.PROBLEM and finding.says.endswith("no NCCL behind it")
 
 
+def test_a_drop_in_with_the_nccl_of_a_wheel(machine, tmp_path, monkeypatch):
+    """Which the loader does not find, but PyTorch does."""
+    wheel = tmp_path / "wheel" / "libnccl.so.2"
+    wheel.parent.mkdir()
+    (tmp_path / "libnccl.so.2").rename(wheel)
+    preloaded = str(libraries.LIB / "plait_nccl" / "libnccl.so.2")
+    assert next(libraries.check(machine(LD_PRELOAD=preloaded))).severity == Severity.PROBLEM
+    monkeypatch.setattr(libraries, "wheel_libraries", lambda *_: [str(wheel)])
+    findings = list(libraries.check(machine(LD_PRELOAD=preloaded)))
+    assert max(severities(findings)) < Severity.WARNING, said(findings)
+    assert "2.28.9" in findings[0].says and preloaded in findings[0].says
+
+
 def test_the_file_of_a_symbol_is_found():
     real = system.System()
     answer = real.ask(sys.executable, libraries.__file__.replace("libraries.py", "probe.py"), "libc.so.6", "", "printf")

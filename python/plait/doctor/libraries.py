@@ -38,7 +38,7 @@ def check(system: System) -> Iterator[Finding]:
 
 def _nccl(system: System) -> Iterator[Finding]:
     candidates = _nccl_candidates(system)
-    found = {name: _probe(system, name, "ncclGetVersion", SYMBOLS) for name in candidates}
+    found = {name: _open_nccl(system, name) for name in candidates}
     good = {name: answer for name, answer in found.items() if not answer["error"]}
     if not good:
         reasons = "; ".join(answer["error"] for answer in found.values())
@@ -55,6 +55,16 @@ def _nccl(system: System) -> Iterator[Finding]:
         says = "several NCCL: " + ", ".join(f"{name} is {_nccl_version(number)}" for name, number in versions.items())
         cause = "a program gets that which is loaded first; ranks with different ones fail or hang at init"
         yield Finding.warning(says, cause, "PLAIT_NCCL_LIBRARY=PATH names one for Plait; uninstall the others")
+
+
+def _open_nccl(system: System, name: str) -> dict[str, Any]:
+    """What a program that opens `name` gets. Programs with a wheel's NCCL, as PyTorch, have that behind the drop-in."""
+    answer = _probe(system, name, "ncclGetVersion", SYMBOLS)
+    wheels = wheel_libraries("nvidia.nccl", NCCL)
+    has_nothing_behind = not answer["error"] and not answer["version"]
+    if wheels and has_nothing_behind and not system.variables.get("PLAIT_NCCL_LIBRARY"):
+        return _probe(system, name, "ncclGetVersion", SYMBOLS, PLAIT_NCCL_LIBRARY=wheels[0])
+    return answer
 
 
 def _bindings(name: str, answer: dict[str, Any], since: dict[str, list[int]]) -> Iterator[Finding]:
@@ -133,8 +143,9 @@ def _other(system: System, what: str, library: str, version: str, words: Any) ->
     return Finding.ok(f"{what} is at {place}" + (f", version {words(answer['version'])}" if version else ""))
 
 
-def _probe(system: System, library: str, version: str, symbols: Any) -> dict[str, Any]:
-    answer = system.ask(sys.executable, str(Path(__file__).with_name("probe.py")), library, version, *symbols)
+def _probe(system: System, library: str, version: str, symbols: Any, **variables: str) -> dict[str, Any]:
+    program = str(Path(__file__).with_name("probe.py"))
+    answer = system.ask(sys.executable, program, library, version, *symbols, **variables)
     if answer.error:
         return {"error": f"{library}: {answer.error}"}
     try:
