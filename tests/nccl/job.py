@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DROP_IN, BY_NAME, NCCL, PLAIT, CUDA, RANK_PROGRAM = sys.argv[1:]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("LD_", "NCCL_", "PLAIT_"))}
@@ -37,14 +37,7 @@ class Rank(NamedTuple):
     said: str
 
 
-def start(
-    rank: int,
-    commands: Sequence[str],
-    count: int,
-    room: str,
-    variables: dict[str, str],
-    program: Sequence[str] = (RANK_PROGRAM,),
-) -> subprocess.Popen:
+def variables_of(rank: int, count: int, room: str, given: dict[str, str]) -> dict[str, str]:
     environment = CLEAN | {
         "LD_PRELOAD": DROP_IN,
         "LD_LIBRARY_PATH": str(Path(NCCL).parent),
@@ -53,11 +46,22 @@ def start(
         "CUDA_STAND_IN": CUDA,
         "PLAIT_LIBRARY": PLAIT,
         "PLAIT_NCCL_TAKE": "all",
+        "HOME": "/nowhere",
         "RANK": str(rank),
         "RANKS": str(count),
     }
-    environment |= variables
-    environment = {name: value for name, value in environment.items() if value != "unset"}
+    return {name: value for name, value in (environment | given).items() if value != "unset"}
+
+
+def start(
+    rank: int,
+    commands: Sequence[str],
+    count: int,
+    room: str,
+    variables: dict[str, str],
+    program: Sequence[str] = (RANK_PROGRAM,),
+) -> subprocess.Popen:
+    environment = variables_of(rank, count, room, variables)
     return subprocess.Popen(
         [*program, *commands], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -113,6 +117,26 @@ def run_by_ctypes(**variables: str) -> list[Rank]:
         with ended(started):
             said = [process.communicate(timeout=60)[0] for process in started]
     return [Rank(process.returncode, [], text) for process, text in zip(started, said, strict=True)]
+
+
+EXPLAIN = """
+import ctypes, sys
+explain = ctypes.CDLL(sys.argv[1]).plait_drop_in_explain
+explain.restype = most_type = ctypes.c_size_t
+explain.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, most_type]
+most = 1 << 20
+text = ctypes.create_string_buffer(most)
+length = explain(sys.argv[2].encode(), int(sys.argv[3]), int(sys.argv[4]), text, most)
+assert 0 < length < most and explain(b"", 0, 0, None, 0) > 0
+print(text.value.decode())"""
+
+
+def explain(gpu: str, ranks: int, multicast: int = 0, **given: str) -> dict[str, Any]:
+    """What the drop-in says it would do here, on communicators of `ranks` such GPUs and fewer."""
+    words = [sys.executable, "-c", EXPLAIN, DROP_IN, gpu, str(multicast), str(ranks)]
+    said = subprocess.run(words, env=variables_of(0, ranks, "", given), capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said
+    return json.loads(said.stdout)
 
 
 def check_forwarded(done: list[Rank], why: str = "", step: int = 1) -> None:

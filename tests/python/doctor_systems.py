@@ -11,6 +11,7 @@ from plait.doctor.system import Answer, Space
 LIMITS = """Limit                     Soft Limit           Hard Limit           Units
 Max locked memory         {locked}              unlimited            bytes
 Max open files            {files}                 524288               files
+Max processes             {processes}             100000               processes
 """
 
 

@@ -57,17 +57,71 @@ def test_leftovers_are_named(fake):
 
 
 def test_little_locked_memory_matters_where_there_is_rdma(fake):
-    fake.write("proc/self/limits", LIMITS.format(locked=65536, files=256))
-    assert [finding.severity for finding in limits.check(fake.system())] == [Severity.NOTE, Severity.WARNING]
+    fake.write("proc/self/limits", LIMITS.format(locked=65536, files=256, processes=512))
+    memory, files, processes, *_ = limits.check(fake.system())
+    assert [memory.severity, files.severity] == [Severity.NOTE, Severity.WARNING]
+    assert processes.severity == Severity.WARNING and "512 processes" in processes.says and "nproc" in processes.remedy
     fake.write("sys/class/infiniband/mlx5_0/node_type")
-    memory, files = limits.check(fake.system())
+    memory, files, *_ = limits.check(fake.system())
     assert memory.severity == Severity.WARNING and "64 KiB" in memory.says and "memlock" in memory.remedy
     assert "256 files" in files.says
 
 
 def test_unlimited_memory_is_fine(fake):
-    fake.write("proc/self/limits", LIMITS.format(locked="unlimited", files=4096))
-    assert {finding.severity for finding in limits.check(fake.system())} == {Severity.OK}
+    fake.write("proc/self/limits", LIMITS.format(locked="unlimited", files=4096, processes="unlimited"))
+    findings = list(limits.check(fake.system()))
+    assert {finding.severity for finding in findings} == {Severity.OK} and len(findings) == 5
+
+
+# Files of cgroups, and what memory is said about them: as a container of either version sees its own, and as the host
+# sees a service or a job in a tree of cgroups, of which the tightest one counts.
+CGROUPS = [
+    ({"memory.max": 8 * GIB, "memory.current": 2 * GIB, "memory.stat": "anon 5\ninactive_file 0"}, 0, "8192 MiB", 2048),
+    ({"memory.max": "max"}, 0, "", None),
+    ({"memory.max": 2 * GIB, "memory.current": MIB}, 0, "2048 MiB", 1),
+    ({"memory.max": 8 * GIB, "memory.current": MIB}, 4, "8192 MiB", 1),
+    ({"memory.max": 8 * GIB, "memory.current": 8 * GIB - MIB, "memory.stat": "inactive_file 0"}, 1, "8192 MiB", 8191),
+    (
+        {"memory.max": 8 * GIB, "memory.current": 8 * GIB - MIB, "memory.stat": f"inactive_file {4 * GIB}"},
+        1, "8192 MiB", 4095,
+    ),
+    ({"memory/memory.limit_in_bytes": 8 * GIB, "memory/memory.usage_in_bytes": 5 * MIB}, 1, "8192 MiB", 5),
+    ({"memory/memory.limit_in_bytes": 9223372036854771712}, 0, "", None),
+    (
+        {"a.slice/b/memory.max": "max", "a.slice/memory.max": 3 * GIB, "a.slice/memory.current": MIB,
+         "memory.max": 30 * GIB}, 0, "3072 MiB", 1,
+    ),
+    ({"memory/old/job/memory.limit_in_bytes": 3 * GIB, "memory/memory.limit_in_bytes": 30 * GIB}, 0, "3072 MiB", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "gpus", "allowed", "used"), CGROUPS)
+def test_memory_of_cgroups(fake, files, gpus, allowed, used):
+    fake.gpus(gpus)
+    fake.write("proc/self/cgroup", "5:memory:/old/job\n1:cpu,cpuacct:/\n0::/a.slice/b\n")
+    for name, value in files.items():
+        fake.write(f"sys/fs/cgroup/{name}", f"{value}\n")
+    *_, memory, _ = limits.check(fake.system())
+    if not allowed:
+        assert memory.severity == Severity.OK and "no cgroup" in memory.says
+        return
+    assert f"allows {allowed}" in memory.says and f"{used} MiB are in use" in memory.says
+    is_short = int(allowed.split()[0]) < 4096 * max(gpus, 1) or int(allowed.split()[0]) - used < 1024
+    assert memory.severity == (Severity.WARNING if is_short else Severity.OK)
+    assert bool(memory.cause and "--memory" in memory.remedy) == is_short
+
+
+@pytest.mark.parametrize("folder", ["", "a.slice/", "pids/", "pids/old/"])
+def test_processes_of_cgroups(fake, folder):
+    fake.write("proc/self/cgroup", "3:pids:/old\n0::/a.slice")
+    fake.write(f"sys/fs/cgroup/{folder}pids.max", "4096")
+    fake.write(f"sys/fs/cgroup/{folder}pids.current", "1000")
+    assert list(limits.check(fake.system()))[-1] == Finding.ok(
+        "a cgroup allows 4096 processes and threads, and 1000 are there"
+    )
+    fake.write(f"sys/fs/cgroup/{folder}pids.current", "3500")
+    tasks = list(limits.check(fake.system()))[-1]
+    assert tasks.severity == Severity.WARNING and "--pids-limit" in tasks.remedy and "EAGAIN" in tasks.cause
 
 
 @pytest.mark.parametrize(
@@ -136,8 +190,17 @@ def test_what_is_shown(run, monkeypatch):
     facts = json.loads(run("doctor", "--json")[1])
     assert facts["worst"] == "problem"
     assert facts["findings"][1] == {
-        "check": "two", "severity": "problem", "says": "bad", "cause": "for this", "remedy": "mend it",
+        "check": "two", "severity": "problem", "says": "bad", "cause": "for this", "remedy": "mend it", "details": None,
     }  # fmt: skip
+
+
+def test_details_are_shown_when_wanted(run, monkeypatch):
+    found = Finding.ok("symbols", (("ncclSend", "/lib/a"), ("ncclRecv", "missing"))).of("one")
+    monkeypatch.setattr(doctor, "examine", lambda _: [found])
+    assert run("doctor")[1] == "one\nok       symbols\n"
+    assert run("doctor", "--verbose")[1].endswith("symbols\n         ncclSend: /lib/a\n         ncclRecv: missing\n")
+    (shown,) = json.loads(run("doctor", "--json")[1])["findings"]
+    assert shown["details"] == {"ncclSend": "/lib/a", "ncclRecv": "missing"}
 
 
 def test_this_machine(run):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -139,16 +143,57 @@ def test_pairs_that_only_host_memory_joins(fake, machine, severity):
     assert ("vmm: no vmm here; ipc: no ipc here" in finding.cause) == (severity == Severity.WARNING)
 
 
+def symbols(place, *others):
+    """Where each symbol of NCCL is, as probe.py answers."""
+    return dict.fromkeys(libraries.SYMBOLS, place) | dict(others)
+
+
+def probed(version, places):
+    return Answer(json.dumps({"error": "", "version": version, "places": places}))
+
+
 def test_two_nccl(fake, monkeypatch):
     monkeypatch.setattr(libraries, "wheel_libraries", lambda *_: ["/wheel/libnccl.so.2"])
-    places = {"ncclAllReduce": "/usr/lib/libnccl.so.2", "ncclBcast": None}
-    fake.answers["probe.py libnccl.so.2"] = Answer(json.dumps({"error": "", "version": 22703, "places": places}))
-    other = {"ncclAllReduce": "/plait/lib/libplait_nccl.so"}
-    fake.answers["probe.py /wheel"] = Answer(json.dumps({"error": "", "version": 22809, "places": other}))
+    fake.answers["probe.py libnccl.so.2"] = probed(22703, symbols("/usr/lib/libnccl.so.2"))
+    fake.answers["probe.py /wheel"] = probed(22809, symbols("/plait/lib/libplait_nccl.so"))
     first, second, several, *_ = libraries.check(fake.system())
-    assert "1 of 38 symbols of NCCL bind to /usr/lib/libnccl.so.2 (NCCL)" in first.says and "2.27.3" in first.says
+    assert "38 of the 38 symbols of NCCL that PyTorch needs bind to /usr/lib/libnccl.so.2 (NCCL)" in first.says
+    assert "2.27.3" in first.says and dict(first.details) == symbols("/usr/lib/libnccl.so.2")
     assert "Plait's drop-in" in second.says
     assert several.severity == Severity.WARNING and "2.28.9" in several.says
+
+
+def test_symbols_that_are_missing_are_named(fake):
+    missing = {"ncclAlltoAll": None, "ncclDevCommCreate": None}
+    fake.answers["probe.py libnccl.so.2"] = probed(22703, symbols("/lib/libnccl.so.2", *missing.items()))
+    bound, lacks, *_ = libraries.check(fake.system())
+    assert "36 of the 38" in bound.says and dict(bound.details)["ncclAlltoAll"] == "missing"
+    assert lacks.severity == Severity.NOTE and lacks.says == (
+        "NCCL 2.27.3 (libnccl.so.2) lacks ncclAlltoAll, ncclDevCommCreate"
+    )
+    assert "install a newer NCCL" in lacks.remedy
+    since = {symbol: [2, 27] for symbol in libraries.SYMBOLS} | {"ncclAlltoAll": [2, 28], "ncclDevCommCreate": [2, 29]}
+    fake.answers["explain.py"] = explained(functions=since)
+    assert "install NCCL 2.29 or later" in list(libraries.check(fake.system()))[1].remedy
+    # The drop-in has them all, and the NCCL behind it has not.
+    fake.answers["probe.py libnccl.so.2"] = probed(22809, symbols("/plait/lib/plait_nccl/libnccl.so.2"))
+    _, lacks, *_ = libraries.check(fake.system())
+    assert lacks.says == "NCCL 2.28.9 (libnccl.so.2) lacks ncclDevCommCreate"
+
+
+def test_symbols_of_several_libraries(fake):
+    mixed = symbols("/plait/lib/libplait_nccl.so", ("ncclSend", "/lib/libnccl.so.2"))
+    fake.answers["probe.py libnccl.so.2"] = probed(22809, mixed)
+    first, second, several, *_ = libraries.check(fake.system())
+    assert "37 of the 38" in first.says and "1 of the 38" in second.says
+    assert several.severity == Severity.WARNING and "--verbose" in several.remedy
+
+
+def test_symbols_are_those_of_pytorch():
+    """The list that tests of the drop-in have from PyTorch's library."""
+    text = Path(__file__).parents[1].joinpath("nccl/drop_in_test.py").read_text()
+    names = re.search(r'PYTORCH = """(.*?)"""', text, re.DOTALL).group(1).split()
+    assert sorted(libraries.SYMBOLS) == sorted(f"nccl{name}" for name in names) and len(names) == 38
 
 
 def test_a_drop_in_without_nccl(fake):
@@ -158,6 +203,19 @@ def test_a_drop_in_without_nccl(fake):
     fake.answers["probe.py libnccl.so.2"] = Answer(json.dumps({"error": "", "version": 0, "places": places}))
     finding = next(libraries.check(fake.system()))
     assert finding.severity == Severity.PROBLEM and finding.says.endswith("no NCCL behind it")
+
+
+def test_a_drop_in_with_the_nccl_of_a_wheel(machine, tmp_path, monkeypatch):
+    """Which the loader does not find, but PyTorch does."""
+    wheel = tmp_path / "wheel" / "libnccl.so.2"
+    wheel.parent.mkdir()
+    (tmp_path / "libnccl.so.2").rename(wheel)
+    preloaded = str(libraries.LIB / "plait_nccl" / "libnccl.so.2")
+    assert next(libraries.check(machine(LD_PRELOAD=preloaded))).severity == Severity.PROBLEM
+    monkeypatch.setattr(libraries, "wheel_libraries", lambda *_: [str(wheel)])
+    findings = list(libraries.check(machine(LD_PRELOAD=preloaded)))
+    assert max(severities(findings)) < Severity.WARNING, said(findings)
+    assert "2.28.9" in findings[0].says and preloaded in findings[0].says
 
 
 def test_the_file_of_a_symbol_is_found():
@@ -182,9 +240,50 @@ def test_rdma_adapters(fake):
     assert severities(network.check(fake.system()))[1:] == [Severity.OK, Severity.NOTE, Severity.WARNING]
 
 
+def explained(**changes):
+    """What the drop-in answers, as explain.py prints it."""
+    nccl = {"path": "/lib/libnccl.so.2", "version": 22809, "error": ""}
+    whole = {
+        "take": "wins",
+        "nccl": nccl,
+        "variables": [],
+        "flaws": [],
+        "functions": {},
+        "kinds": [],
+        "no_gpus": "none",
+    }
+    return Answer(json.dumps(whole | changes))
+
+
+def variable(name, value, effect, meaning="it is so", source="the environment"):
+    return {
+        "name": name,
+        "value": value,
+        "source": source,
+        "is_known": bool(effect),
+        "effect": effect,
+        "meaning": meaning,
+    }
+
+
 def test_variables(fake):
-    fake.variables |= {"PLAIT_WIAT": "spin", "PLAIT_WAIT": "spin", "NCCL_P2P_DISABLE": "1", "NCCL_FOO": "1"}
-    assert [word for word, _ in said(list(variables.check(fake.system())))] == ["note", "warning", "ok", "warning"]
+    fake.variables |= {"PLAIT_WIAT": "spin", "PLAIT_WAIT": "spin", "NCCL_FOO": "1"}
+    rows = [
+        variable("NCCL_ALGO", "Ring", "leaves all", source="/etc/nccl.conf"),
+        variable("NCCL_BUFFSIZE", "1", "leaves wins"),
+        variable("NCCL_CUMEM_ENABLE", "0", "none"),
+        variable("NCCL_DEBUG", "INFO", "followed"),
+        variable("NCCL_FOO", "1", ""),
+        variable("NCCL_P2P_DISABLE", "1", "leaves all"),
+    ]
+    fake.answers["explain.py"] = explained(variables=rows)
+    words = said(list(variables.check(fake.system())))
+    assert [word for word, _ in words] == ["ok", "warning", "note", "note", "ok", "ok", "note", "warning"]
+    assert words[2][1] == "NCCL_ALGO=Ring (in /etc/nccl.conf): the drop-in leaves all calls to NCCL"
+    assert list(variables.check(fake.system()))[2].remedy == "take it out of /etc/nccl.conf"
+    del fake.answers["explain.py"]
+    words = said(list(variables.check(fake.system())))
+    assert words[2:] == [("note", "NCCL_FOO=1: NCCL reads it")]
 
 
 def test_a_share_of_processors_and_yama(fake):
@@ -198,21 +297,130 @@ def test_a_share_of_processors_and_yama(fake):
     assert yama.severity == space.severity == Severity.NOTE
 
 
-@pytest.mark.parametrize(
-    ("given", "name", "words"),
-    [
-        ({}, "NVIDIA H100", "measured to be faster"),
-        ({}, "RTX 4090", "nothing"),
-        ({"NCCL_ALGO": "Ring"}, "NVIDIA H100", "nothing: NCCL_ALGO is set"),
-        ({"PLAIT_NCCL_TAKE": "none"}, "NVIDIA H100", "nothing"),
-        ({"PLAIT_NCCL_TAKE": "all"}, "NVIDIA H100", "all calls"),
-    ],
-)
-def test_what_the_drop_in_takes(fake, given, name, words):
-    with_gpus(fake, name=name)
-    fake.variables |= given
+def kind(*communicators, gpu="NVIDIA H200", flaws=()):
+    return {"gpu": gpu, "count": len(communicators) + 1, "communicators": communicators, "flaws": flaws}
+
+
+def refused(ranks, objection="no wins were measured on {} x NVIDIA H200"):
+    return {"ranks": ranks, "objection": objection.format(ranks)}
+
+
+def win(collective, size, *types, captured=False):
+    row = {"collective": collective, "captured": captured, "from": size, "to": 1 << 30, "types": types}
+    return row | ({"operation": "sum"} if collective == "all_reduce" else {})
+
+
+def test_what_the_drop_in_takes(fake):
+    rows = [
+        win("all_reduce", 1, "float32"),
+        win("all_reduce", 1 << 21, "int8", "int32"),
+        win("broadcast", 1 << 20, "int8"),
+    ]
+    wins = {"ranks": 2, "objection": "", "takes": "x", "table": "h200-2", "leaves_nvls": False, "wins": rows}
+    fake.answers["explain.py"] = explained(kinds=[kind(wins, refused(3), refused(4))])
+    assert said(list(drop_in.check(fake.system()))) == [
+        ("ok", "of communicators of 2 x NVIDIA H200 the drop-in would take over the wins of the table h200-2"),
+        ("ok", "all_reduce on 2 GPUs: 1 B to 1 GiB (sum of float32), 2 MiB to 1 GiB (sum of int8, int32)"),
+        ("ok", "broadcast on 2 GPUs: 1 MiB to 1 GiB"),
+        ("note", "calls on 2 GPUs that CUDA graphs capture stay with NCCL"),
+        ("note", "of communicators of 3 and 4 x NVIDIA H200 the drop-in would take over nothing"),
+    ]
+    assert "plait tune --nccl" in list(drop_in.check(fake.system()))[-1].remedy
+    wins |= {"leaves_nvls": True, "wins": [win("broadcast", 1, "int8", captured=True)]}
+    fake.answers["explain.py"] = explained(kinds=[kind(wins)])
+    _, broadcast, nvls = drop_in.check(fake.system())
+    assert broadcast.says == "broadcast on 2 GPUs: 1 B to 1 GiB in graphs"
+    assert nvls.severity == Severity.NOTE and "NCCL_NVLS_ENABLE=0" in nvls.remedy
+
+
+def test_what_keeps_the_drop_in_from_calls(fake):
+    (unknown,) = drop_in.check(fake.system())
+    assert unknown.severity == Severity.NOTE and "is not known" in unknown.says
+    fake.answers["explain.py"] = explained(no_gpus="no driver")
     (finding,) = drop_in.check(fake.system())
-    assert words in finding.says
+    assert finding.says.endswith("take over nothing: no GPUs: no driver")
+    fake.answers["explain.py"] = explained(take="none")
+    (finding,) = drop_in.check(fake.system())
+    assert finding.severity == Severity.OK and "PLAIT_NCCL_TAKE=none" in finding.says
+    fake.answers["explain.py"] = explained(kinds=[kind(refused(2, "NCCL_ALGO is set: so"))])
+    (finding,) = drop_in.check(fake.system())
+    assert (finding.severity, finding.cause) == (Severity.NOTE, "NCCL_ALGO is set: so")
+    fake.answers["explain.py"] = explained(kinds=[kind({"ranks": 2, "objection": "", "takes": "all calls"})])
+    assert said(list(drop_in.check(fake.system())))[0] == (
+        "ok",
+        "of communicators of 2 x NVIDIA H200 the drop-in would take over all calls",
+    )
+    fake.answers["explain.py"] = explained(kinds=[kind(refused(2), flaws=["the table cannot be used"])])
+    flaw, _ = drop_in.check(fake.system())
+    assert (flaw.severity, flaw.says) == (Severity.PROBLEM, "the table cannot be used")
+
+
+# Libraries that stand in for NCCL and for CUDA's driver, with two GPUs.
+NCCL = "int ncclGetVersion(int* version) { *version = 22809; return 0; }"
+DRIVER = """
+#include <string.h>
+#include <stdlib.h>
+int cuInit(unsigned flags) { return flags; }
+int cuDeviceGetCount(int* count) { *count = 2; return 0; }
+int cuDeviceGet(int* device, int number) { *device = number; return 0; }
+int cuDeviceGetName(char* name, int room, int device) { strncpy(name, getenv("GPU"), room); return device < 0; }
+int cuDeviceGetAttribute(int* value, int what, int device) {
+  *value = what == 132 && getenv("MULTICAST") != NULL;
+  return device < 0;
+}
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A System with such libraries and the drop-in that is built here; it asks real programs."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    for name, source in (("libnccl.so.2", NCCL), ("libcuda.so.1", DRIVER)):
+        (tmp_path / "source.c").write_text(source)
+        words = ["-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", tmp_path / name, tmp_path / "source.c"]
+        subprocess.run([compiler, *words], check=True)
+    given = {"LD_LIBRARY_PATH": str(tmp_path), "GPU": "NVIDIA H200", "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    return lambda **more: system.System(variables=given | more)
+
+
+def test_the_drop_in_is_asked(machine):
+    words = said(list(drop_in.check(machine())))
+    assert words[0][1].endswith("of 2 x NVIDIA H200 the drop-in would take over the wins of the table h200-2")
+    assert any(says.startswith("all_reduce on 2 GPUs: ") and "float32" in says for _, says in words), words
+    nvls = {
+        says.split(" ")[0] for _, says in said(list(drop_in.check(machine(MULTICAST="1")))) if " on 2 GPUs: " in says
+    }
+    assert {"broadcast", "all_reduce"} <= nvls and "all_gather" not in nvls  # max of float32 is no work of NVLS
+    assert said(list(drop_in.check(machine(MULTICAST="1", NCCL_NVLS_ENABLE="0")))) == words
+    assert said(list(drop_in.check(machine(NCCL_P2P_DISABLE="0")))) == words
+    (finding,) = drop_in.check(machine(NCCL_P2P_DISABLE="1"))
+    assert finding.cause.startswith("NCCL_P2P_DISABLE is set: ")
+    (finding,) = drop_in.check(machine(GPU="NVIDIA RTX 4090"))
+    assert finding.cause == "no wins were measured on as many of these GPUs" and "plait tune" in finding.remedy
+    flaw, _ = drop_in.check(machine(PLAIT_NCCL_WINS="/nowhere"))
+    assert flaw.severity == Severity.PROBLEM and "/nowhere cannot be read" in flaw.says
+
+
+def test_files_of_nccl_are_read(machine, tmp_path):
+    (tmp_path / "conf").write_text("NCCL_ALGO=Ring\n")
+    found = machine(NCCL_CONF_FILE=str(tmp_path / "conf"))
+    words = [says for _, says in said(list(variables.check(found)))]
+    assert f"NCCL_ALGO=Ring (in {tmp_path}/conf): the drop-in leaves all calls to NCCL" in words
+    (finding,) = drop_in.check(found)
+    assert finding.cause.startswith("NCCL_ALGO is set")
+
+
+def test_symbols_are_looked_up(machine):
+    bound, lacks, *_ = libraries.check(machine())
+    assert "1 of the 38" in bound.says and "libnccl.so.2 (NCCL)" in bound.says and "2.28.9" in bound.says
+    assert (
+        "lacks ncclAllGather" in lacks.says and lacks.says.count("nccl") == 38 and "NCCL 2.28 or later" in lacks.remedy
+    )
+    preloaded = str(libraries.LIB / "plait_nccl" / "libnccl.so.2")
+    bound, *_ = libraries.check(machine(LD_PRELOAD=preloaded))
+    assert f"38 of the 38 symbols of NCCL that PyTorch needs bind to {preloaded} (Plait's drop-in)" in bound.says
 
 
 def test_programs_end_with_their_children(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from .. import doctor
 from .screen import show, show_json, show_wrapped
@@ -21,6 +22,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
         "are wrong",
     )
     parser.add_argument("--json", action="store_true", help="as an object, in JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also each symbol of NCCL and its library")
     parser.add_argument("-q", "--quiet", action="store_true", help="warnings and problems alone")
     parser.add_argument("--strict", action="store_true", help="fail for warnings, too")
     parser.set_defaults(run=_run)
@@ -34,12 +36,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         show_json({"worst": worst.name.lower(), "findings": [_as_json(finding) for finding in shown]})
     else:
-        _show(shown)
+        _show(shown, options.verbose)
     failing = doctor.Severity.WARNING if options.strict else doctor.Severity.PROBLEM
     return EXIT_FAILED if worst >= failing else 0
 
 
-def _show(findings: list[doctor.Finding]) -> None:
+def _show(findings: list[doctor.Finding], verbose: bool) -> None:
     check = None
     for finding in findings:
         if finding.check != check:
@@ -49,13 +51,16 @@ def _show(findings: list[doctor.Finding]) -> None:
         for word, text in (("why", finding.cause), ("do", finding.remedy)):
             if text:
                 show_wrapped(f"{'':{_HANGING}}{word + ':':5}{text}", hanging=_HANGING + 5)
+        for what, value in finding.details if verbose else ():
+            show(f"{'':{_HANGING}}{what}: {value}")
 
 
-def _as_json(finding: doctor.Finding) -> dict[str, str | None]:
+def _as_json(finding: doctor.Finding) -> dict[str, Any]:
     return {
         "check": finding.check,
         "severity": finding.severity.name.lower(),
         "says": finding.says,
         "cause": finding.cause or None,
         "remedy": finding.remedy or None,
+        "details": dict(finding.details) or None,
     }

@@ -6,30 +6,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import InvalidInput
-from .bench_cuda import nccl_libraries
 
-_FOLDER = Path(__file__).parents[1] / "lib"
-_PRELOADED = _FOLDER / "libplait_nccl.so"
-_BY_NAME = _FOLDER / "plait_nccl" / "libnccl.so.2"
+# Its own name (soname) is NCCL's. So the loader gives it both to programs that are linked with NCCL and to those that
+# open libnccl.so.2, and looks for no other; the drop-in then finds NCCL itself.
+_LIBRARY = Path(__file__).parents[1] / "lib" / "plait_nccl" / "libnccl.so.2"
+_OPENED = "VLLM_NCCL_SO_PATH"  # the file that vLLM opens
 _SEPARATORS = " :"  # of LD_PRELOAD, which knows no way to write them in a path
 
 
-def environment(given: Mapping[str, str], *, by_name: bool) -> dict[str, str]:
-    """`given`, with the drop-in in LD_PRELOAD before what is there.
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """`given`, with the drop-in in LD_PRELOAD before what is there, and where vLLM looks, unless that is set.
 
-    `by_name`: the form that has NCCL's own name, for programs that open it as libnccl.so.2. The loader then finds no
-    other library of that name, so that of the wheel is named, where there is one.
+    Raises InvalidInput where the drop-in is missing, or cannot be preloaded.
     """
-    library = _BY_NAME if by_name else _PRELOADED
-    if not library.exists():
-        raise InvalidInput(f"{library} is not there; build it with `make`, or install plait again")
-    if any(separator in str(library) for separator in _SEPARATORS):
+    if not _LIBRARY.exists():
+        raise InvalidInput(f"{_LIBRARY} is not there; build it with `make`, or install plait again")
+    if any(separator in str(_LIBRARY) for separator in _SEPARATORS):
         raise InvalidInput(
-            f"{library} cannot be preloaded, because its path has a blank or a colon; install plait elsewhere"
+            f"{_LIBRARY} cannot be preloaded, because its path has a blank or a colon; install plait elsewhere"
         )
-    preloaded = ":".join(filter(None, [str(library), given.get("LD_PRELOAD")]))
-    changed = dict(given) | {"LD_PRELOAD": preloaded}
-    if by_name and not given.get("PLAIT_NCCL_LIBRARY"):
-        wheels = [name for name in nccl_libraries() if "/" in name]
-        changed |= {"PLAIT_NCCL_LIBRARY": wheels[0]} if wheels else {}
-    return changed
+    preloaded = ":".join(filter(None, [str(_LIBRARY), given.get("LD_PRELOAD")]))
+    return dict(given) | {"LD_PRELOAD": preloaded, _OPENED: given.get(_OPENED) or str(_LIBRARY)}

@@ -40,7 +40,7 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "run",
         help="start N ranks of a program, on this host or on several",
-        usage="plait run [-n N] [--nodes M | --hosts LIST [--rsh SHELL] [-x NAME]...] [--nccl | --nccl-by-name]\n"
+        usage="plait run [-n N] [--nodes M | --hosts LIST [--rsh SHELL] [-x NAME]...] [--nccl]\n"
         "                 [--timeout S] [--grace S] [--tag] -- COMMAND...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_DESCRIPTION,
@@ -61,11 +61,11 @@ def add_parser(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser.add_argument(
         "-x", action="append", default=[], metavar="NAME", help="pass this variable on to other hosts; or NAME=VALUE"
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--nccl", action="store_true", help="preload libplait_nccl.so, which stands in for NCCL")
-    form.add_argument(
-        "--nccl-by-name", action="store_true", help="the same for programs that open libnccl.so.2 themselves"
+    parser.add_argument(
+        "--nccl", action="store_true", help="have Plait stand in for NCCL, however the program finds NCCL"
     )
+    # Its name when there were two forms.
+    parser.add_argument("--nccl-by-name", dest="nccl", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--timeout", type=usage.seconds, metavar="S", help="end the job after S seconds")
     parser.add_argument(
         "--grace", type=usage.seconds, default=10.0, metavar="S", help="grace time, in seconds (default 10)"
@@ -80,9 +80,7 @@ def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not program:
         raise usage.UsageError("run: what to run is missing; write `plait run -n 4 -- COMMAND`")
-    variables = None
-    if options.nccl or options.nccl_by_name:
-        variables = drop_in.environment(os.environ, by_name=options.nccl_by_name)
+    variables = drop_in.environment(os.environ) if options.nccl else None
     if options.hosts is not None:
         return _run_on_hosts(program, variables, options)
     if options.rsh is not None or options.x:

@@ -1,63 +1,93 @@
-"""The calls that libplait_nccl.so would take over from NCCL here: by the variables, and by tables of measured wins."""
+"""The calls that libplait_nccl.so would take over from NCCL on the GPUs here, as it says itself when it is asked."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..sizes import size_text
+from .asked import ask_drop_in
 from .finding import Finding
-from .graphics import facts_of
 from .system import System
 
-# Any of them leaves everything to NCCL (docs/nccl.md).
-_LEAVING = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_MAX_CTAS")
-_MEASURED = ("H100", "H200")  # profiles/nccl
+_TUNE = "plait tune --nccl makes a table for PLAIT_NCCL_WINS"
+_NVLS = "NCCL_NVLS_ENABLE=0 switches NVLS off; NCCL_NVLS_ENABLE=2 plait tune --nccl makes a table with it"
 
 
 def check(system: System) -> Iterator[Finding]:
-    variables = system.variables
-    take = variables.get("PLAIT_NCCL_TAKE") or "wins"
-    leaving = [name for name in _LEAVING if name in variables]
-    if take == "none":
+    answer, error = ask_drop_in(system)
+    if error:
+        cause = f"it cannot be asked: {error}"
+        yield Finding.note("what the drop-in would take over is not known", cause, "build it with `make`")
+        return
+    if answer["take"].startswith("none") and not answer["flaws"]:
         yield Finding.ok("the drop-in would take over nothing: PLAIT_NCCL_TAKE=none")
-    elif leaving:
-        yield Finding.note(f"the drop-in would take over nothing: {', '.join(leaving)} is set")
-    elif take.startswith("all"):
-        yield Finding.ok(f"the drop-in would take over all calls: PLAIT_NCCL_TAKE={take}")
-    elif table := variables.get("PLAIT_NCCL_WINS"):
-        yield _named(Path(table))
-    else:
-        yield _of_this_machine(system)
+        return
+    if not answer["kinds"]:
+        yield Finding.note(f"the drop-in would take over nothing: no GPUs: {answer['no_gpus'] or 'none are visible'}")
+    # A table is read only where there are GPUs.
+    for flaw in dict.fromkeys(flaw for each in (answer, *answer["kinds"]) for flaw in each["flaws"]):
+        yield Finding.problem(flaw, "the drop-in then takes over nothing", "mend it, or unset it: docs/nccl.md")
+    for kind in answer["kinds"]:
+        yield from _of_kind(kind)
 
 
-def _named(path: Path) -> Finding:
-    try:
-        wins = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        cause = f"it cannot be read: {error}"
-        return Finding.problem(f"PLAIT_NCCL_WINS={path}", cause, "name a table of wins, or unset it: docs/nccl.md")
-    return Finding.ok(f"the drop-in would take over {_collectives(wins)}, by {path}")
+def _of_kind(kind: dict[str, Any]) -> Iterator[Finding]:
+    communicators = kind["communicators"]
+    if not communicators:
+        yield Finding.note(f"the drop-in would take over nothing: there is 1 x {kind['gpu']}, and a communicator has 2")
+    for communicator in communicators:
+        if not communicator["objection"]:
+            yield from _taken(kind, communicator)
+    yield from _left(kind, [each for each in communicators if each["objection"]])
 
 
-def _of_this_machine(system: System) -> Finding:
-    facts, why_not = facts_of(system)
-    names = [gpu["name"] for gpu in facts.get("gpus", ())]
-    if not names:
-        reason = why_not or facts.get("no_gpus") or "no GPUs"
-        return Finding.note(f"the drop-in would take over nothing: {reason}")
-    gpus = f"{len(names)} x {names[0]}"
-    if not any(kind in names[0] for kind in _MEASURED):
-        cause = f"no wins were measured on {gpus}"
-        remedy = "plait tune --nccl makes a table for PLAIT_NCCL_WINS"
-        return Finding.note("the drop-in would take over nothing", cause, remedy)
-    return Finding.note(
-        f"the drop-in takes over calls where Plait was measured to be faster, on communicators of 2 or 4 H100 or H200; "
-        f"here are {gpus}",
-        "NCCL_DEBUG=INFO shows for each communicator whether that holds",
-    )
+def _left(kind: dict[str, Any], communicators: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """Communicators of which nothing is taken, those with one reason together."""
+    reasons: dict[str, list[int]] = {}
+    for each in communicators:
+        reason = each["objection"].replace(f"{each['ranks']} x {kind['gpu']}", "as many of these GPUs")
+        reasons.setdefault(reason, []).append(each["ranks"])
+    for reason, ranks in reasons.items():
+        says = f"of communicators of {_numbers(ranks)} x {kind['gpu']} the drop-in would take over nothing"
+        remedy = _TUNE if "no wins" in reason else _NVLS if "NVLS" in reason else ""
+        yield Finding.note(says, reason, remedy)
 
 
-def _collectives(table: dict[str, Any]) -> str:
-    return ", ".join(sorted({str(win.get("collective")) for win in table.get("wins", ())})) or "nothing"
+def _taken(kind: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Finding]:
+    ranks = communicator["ranks"]
+    who = f"of communicators of {ranks} x {kind['gpu']} the drop-in would take over"
+    if "wins" not in communicator:
+        yield Finding.ok(f"{who} {communicator['takes']}")
+        return
+    rows = communicator["wins"]
+    yield Finding.ok(f"{who} the wins of the table {communicator['table']}")
+    for name in dict.fromkeys(row["collective"] for row in rows):
+        yield Finding.ok(f"{name} on {ranks} GPUs: {_summary([row for row in rows if row['collective'] == name])}")
+    if communicator["leaves_nvls"]:
+        says = f"other calls of all_reduce, reduce_scatter and all_gather on {ranks} GPUs stay with NCCL"
+        cause = "GPUs have multicast, NCCL may use NVLS for them, and it was measured without"
+        yield Finding.note(says, cause, _NVLS)
+    if not any(row["captured"] for row in rows):
+        says = f"calls on {ranks} GPUs that CUDA graphs capture stay with NCCL"
+        yield Finding.note(says, "PLAIT_NCCL_TAKE has no ,graphs", "docs/nccl/taken.md says when it may have")
+
+
+def _summary(rows: Sequence[dict[str, Any]]) -> str:
+    """Sizes, each with what has them: "1 B to 1 GiB (sum of float32), 2 MiB to 1 GiB in graphs"."""
+    what: dict[str, list[str]] = {}
+    for row in rows:
+        reduced = f"{row['operation']} of {', '.join(row['types'])}" if "operation" in row else ""
+        what.setdefault(_sizes(row), []).append(reduced)
+    return ", ".join(sizes + (f" ({'; '.join(of)})" if any(of) else "") for sizes, of in what.items())
+
+
+def _sizes(row: dict[str, Any]) -> str:
+    low, high = size_text(row["from"]), size_text(row["to"])
+    return (low if low == high else f"{low} to {high}") + (" in graphs" if row["captured"] else "")
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """ "2", "2 and 4", "3, 5 and 6"."""
+    words = [str(number) for number in numbers]
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -17,21 +17,25 @@ class Severity(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """`says` is the state; `cause` why it matters, and `remedy` what to run: both empty where nothing is wrong."""
+    """`says` is the state; `cause` why it matters, and `remedy` what to run: both empty where nothing is wrong.
+
+    `details` are pairs of texts that few want to see: each symbol and its library, say.
+    """
 
     severity: Severity
     says: str
     cause: str = ""
     remedy: str = ""
     check: str = ""
+    details: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def ok(cls, says: str) -> Finding:
-        return cls(Severity.OK, says)
+    def ok(cls, says: str, details: tuple[tuple[str, str], ...] = ()) -> Finding:
+        return cls(Severity.OK, says, details=details)
 
     @classmethod
-    def note(cls, says: str, cause: str = "", remedy: str = "") -> Finding:
-        return cls(Severity.NOTE, says, cause, remedy)
+    def note(cls, says: str, cause: str = "", remedy: str = "", details: tuple[tuple[str, str], ...] = ()) -> Finding:
+        return cls(Severity.NOTE, says, cause, remedy, details=details)
 
     @classmethod
     def warning(cls, says: str, cause: str, remedy: str) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections import Counter
@@ -10,23 +9,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .asked import LIB, NCCL, ask_drop_in, wheel_libraries
 from .finding import Finding
 from .system import System
 
-_NCCL = "libnccl.so.2"
 _DROP_IN = ("libplait_nccl.so", "plait_nccl/libnccl.so")
 _NOTHING_BEHIND = "the drop-in passes calls on to it, and its functions fail without it"
 _INSTALL = "install NCCL, or name it in PLAIT_NCCL_LIBRARY"
-_LIB = Path(__file__).parents[1] / "lib"
+_OLDEST = [2, 27]  # NCCL, as far as the drop-in tells versions apart
 
-# Those that PyTorch's process group and nccl-tests call most; a version of NCCL may lack the later ones.
-_SYMBOLS = """
-    ncclGetVersion ncclGetUniqueId ncclGetErrorString ncclGetLastError ncclCommInitRank ncclCommInitRankConfig
-    ncclCommInitAll ncclCommSplit ncclCommFinalize ncclCommDestroy ncclCommAbort ncclCommGetAsyncError
-    ncclCommCount ncclCommCuDevice ncclCommUserRank ncclCommRegister ncclCommDeregister ncclMemAlloc ncclMemFree
-    ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclAllReduce ncclAllGather ncclReduceScatter ncclReduce
-    ncclBroadcast ncclBcast ncclSend ncclRecv ncclGroupStart ncclGroupEnd ncclCommInitRankScalable
-    ncclCommShrink ncclCommWindowRegister ncclCommWindowDeregister ncclAlltoAll ncclGather ncclScatter
+# What PyTorch's process group is linked with. Programs of other kinds call these, too.
+SYMBOLS = """
+    ncclAllGather ncclAllReduce ncclAlltoAll ncclBcast ncclBroadcast ncclCommAbort ncclCommCount ncclCommDeregister
+    ncclCommDestroy ncclCommFinalize ncclCommGetAsyncError ncclCommInitAll ncclCommInitRank ncclCommInitRankConfig
+    ncclCommInitRankScalable ncclCommRegister ncclCommShrink ncclCommSplit ncclCommUserRank ncclCommWindowDeregister
+    ncclCommWindowRegister ncclDevCommCreate ncclDevCommDestroy ncclGetErrorString ncclGetLastError ncclGetUniqueId
+    ncclGetVersion ncclGroupEnd ncclGroupSimulateEnd ncclGroupStart ncclMemAlloc ncclMemFree ncclRecv
+    ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclReduce ncclReduceScatter ncclSend
 """.split()  # noqa: SIM905
 
 
@@ -39,7 +38,7 @@ def check(system: System) -> Iterator[Finding]:
 
 def _nccl(system: System) -> Iterator[Finding]:
     candidates = _nccl_candidates(system)
-    found = {name: _probe(system, name, "ncclGetVersion", _SYMBOLS) for name in candidates}
+    found = {name: _open_nccl(system, name) for name in candidates}
     good = {name: answer for name, answer in found.items() if not answer["error"]}
     if not good:
         reasons = "; ".join(answer["error"] for answer in found.values())
@@ -48,43 +47,72 @@ def _nccl(system: System) -> Iterator[Finding]:
         else:
             yield Finding.note(f"there is no NCCL: {reasons}", "only the drop-in needs it", _INSTALL)
         return
-    versions = {}
+    since = ask_drop_in(system)[0].get("functions", {})
     for name, answer in good.items():
-        counts = Counter(place for place in answer["places"].values() if place)
-        for place, count in counts.items():
-            is_ours = place.endswith(_DROP_IN[0]) or _DROP_IN[1] in place
-            of = "Plait's drop-in" if is_ours else "NCCL"
-            words = f"{count} of {len(_SYMBOLS)} symbols of NCCL bind to {place} ({of})"
-            if is_ours and not answer["version"]:
-                yield Finding.problem(f"{words}, with no NCCL behind it", _NOTHING_BEHIND, _INSTALL)
-                continue
-            yield Finding.ok(f"{words}, found as {name}, version {_nccl_version(answer['version'])}")
-        versions[name] = answer["version"]
+        yield from _bindings(name, answer, since)
+    versions = {name: answer["version"] for name, answer in good.items()}
     if len(set(versions.values())) > 1:
         says = "several NCCL: " + ", ".join(f"{name} is {_nccl_version(number)}" for name, number in versions.items())
         cause = "a program gets that which is loaded first; ranks with different ones fail or hang at init"
         yield Finding.warning(says, cause, "PLAIT_NCCL_LIBRARY=PATH names one for Plait; uninstall the others")
 
 
+def _open_nccl(system: System, name: str) -> dict[str, Any]:
+    """What a program that opens `name` gets. Programs with a wheel's NCCL, as PyTorch, have that behind the drop-in."""
+    answer = _probe(system, name, "ncclGetVersion", SYMBOLS)
+    wheels = wheel_libraries("nvidia.nccl", NCCL)
+    has_nothing_behind = not answer["error"] and not answer["version"]
+    if wheels and has_nothing_behind and not system.variables.get("PLAIT_NCCL_LIBRARY"):
+        return _probe(system, name, "ncclGetVersion", SYMBOLS, PLAIT_NCCL_LIBRARY=wheels[0])
+    return answer
+
+
+def _bindings(name: str, answer: dict[str, Any], since: dict[str, list[int]]) -> Iterator[Finding]:
+    """Which library each symbol binds to in a program that opens `name`, and which have none."""
+    places, version = answer["places"], answer["version"]
+    libraries = Counter(filter(None, places.values()))
+    details = tuple((symbol, places.get(symbol) or "missing") for symbol in SYMBOLS)
+    for place, count in libraries.items():
+        of = "Plait's drop-in" if _is_ours(place) else "NCCL"
+        words = f"{count} of the {len(SYMBOLS)} symbols of NCCL that PyTorch needs bind to {place} ({of})"
+        if _is_ours(place) and not version:
+            yield Finding.problem(f"{words}, with no NCCL behind it", _NOTHING_BEHIND, _INSTALL)
+            continue
+        yield Finding.ok(f"{words}, found as {name}, version {_nccl_version(version)}", details)
+    if len(libraries) > 1:
+        says = f"symbols of NCCL bind to several libraries: {', '.join(libraries)}"
+        cause = "a function of one gets what another has made"
+        yield Finding.warning(says, cause, "look at LD_PRELOAD and LD_LIBRARY_PATH; plait doctor --verbose has each")
+    # The drop-in has every symbol, and passes calls on to a library that may be older.
+    missing = [symbol for symbol in SYMBOLS if not places.get(symbol) or _code(since.get(symbol)) > version > 0]
+    if missing:
+        newest = max(since.get(symbol, [0, 0]) for symbol in missing)
+        wanted = f"NCCL {newest[0]}.{newest[1]} or later" if newest[0] else "a newer NCCL"
+        says = f"NCCL {_nccl_version(version)} ({name}) lacks {', '.join(missing)}"
+        cause = "programs that are linked with one of them do not start; under the drop-in the call fails"
+        yield Finding.note(
+            says, cause, f"where a program needs them: install {wanted}, or name it in PLAIT_NCCL_LIBRARY"
+        )
+
+
+def _is_ours(place: str) -> bool:
+    return place.endswith(_DROP_IN[0]) or _DROP_IN[1] in place
+
+
+def _code(version: list[int] | None) -> int:
+    """2.28 is 22800. What came with 2.27 or before is in every NCCL that the drop-in takes."""
+    return 0 if not version or version <= _OLDEST else version[0] * 10000 + version[1] * 100
+
+
 def _nccl_candidates(system: System) -> list[str]:
     """Lists NCCL libraries: the one that PLAIT_NCCL_LIBRARY names, the one the loader finds, and the wheel's."""
     named = system.variables.get("PLAIT_NCCL_LIBRARY")
-    return list(dict.fromkeys(filter(None, [named, _NCCL, *wheel_libraries("nvidia.nccl", _NCCL)])))
-
-
-def wheel_libraries(package: str, file: str) -> list[str]:
-    """Paths of a library that a wheel brought."""
-    try:
-        found = importlib.util.find_spec(package)
-    except ModuleNotFoundError:
-        return []
-    folders = found.submodule_search_locations or [] if found else []
-    return [str(path) for folder in folders if (path := Path(folder, "lib", file)).exists()]
+    return list(dict.fromkeys(filter(None, [named, NCCL, *wheel_libraries("nvidia.nccl", NCCL)])))
 
 
 def _own(system: System) -> Iterator[Finding]:
     for name in ("libplait.so", "libplait_nccl.so"):
-        path = _LIB / name
+        path = LIB / name
         if not path.exists():
             yield Finding.warning(
                 f"{name} is not at {path}", "C programs or the drop-in need it", "make, or install plait again"
@@ -115,8 +143,9 @@ def _other(system: System, what: str, library: str, version: str, words: Any) ->
     return Finding.ok(f"{what} is at {place}" + (f", version {words(answer['version'])}" if version else ""))
 
 
-def _probe(system: System, library: str, version: str, symbols: Any) -> dict[str, Any]:
-    answer = system.ask(sys.executable, str(Path(__file__).with_name("probe.py")), library, version, *symbols)
+def _probe(system: System, library: str, version: str, symbols: Any, **variables: str) -> dict[str, Any]:
+    program = str(Path(__file__).with_name("probe.py"))
+    answer = system.ask(sys.executable, program, library, version, *symbols, **variables)
     if answer.error:
         return {"error": f"{library}: {answer.error}"}
     try:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from . import cgroups
 from .finding import Finding
 from .system import System
-
-_CPU_MAX = "sys/fs/cgroup/cpu.max"  # of cgroup 2
-_QUOTA, _PERIOD = "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "sys/fs/cgroup/cpu/cpu.cfs_period_us"  # of cgroup 1
 
 _PIDS_OF_HOST = "pid:[4026531836]"  # the number that Linux gives the first one (PROC_PID_INIT_INO)
 
@@ -59,8 +57,13 @@ def _width(part: str) -> int:
 
 def _share(system: System) -> float | None:
     """In processors; None where there is no limit."""
-    text = system.read(_CPU_MAX)
-    if text is None:
-        text = f"{system.read(_QUOTA) or '-1'} {system.read(_PERIOD) or '100000'}"
-    quota, period = text.split()[:2]
-    return None if quota in ("max", "-1") else int(quota) / int(period)
+    shares = (_share_of(system, group) for group in cgroups.groups(system, "cpu"))
+    return min((share for share in shares if share is not None), default=None)
+
+
+def _share_of(system: System, group: cgroups.Group) -> float | None:
+    """Version 2 has quota and period, in microseconds, in one file."""
+    quota, _, period = group.read(system, "cpu.max", "cpu.cfs_quota_us").partition(" ")
+    if group.is_old:
+        period = group.read(system, "", "cpu.cfs_period_us")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None

@@ -6,15 +6,17 @@
 #include "api/nccl/kept_calls.hpp"
 #include "api/nccl/perform.hpp"
 #include "api/nccl/side_table.hpp"
+#include "base/error.hpp"
 
 namespace plait::nccl {
 namespace {
 
-void log_call(const Companion& companion, const NcclCall& call, const char* why) {
-  const Logger log = DropIn::of_this_process().notices().log().with_rank(companion.rank());
-  log.debug(name(call.kind), " of ", call.count, " x type ", static_cast<int>(call.type), ", operation ",
-            static_cast<int>(call.op), ", root or peer ", call.root, ": ",
-            why == nullptr ? "by Plait" : "by NCCL, since ", why == nullptr ? "" : why);
+// Plait's own line about the call, with its plan, comes when it performs it.
+void log_call(Companion& companion, const NcclCall& call, const char* why) {
+  const bool is_premul = is_reducing(call.kind) && companion.find_premul(call.op).has_value();
+  const char* when = thread_state.depth > 0 ? "by Plait, unless the group has calls for NCCL" : "by Plait";
+  const std::string by = why == nullptr ? when : join("by NCCL, since ", why);
+  DropIn::of_this_process().notices().say_call(companion.rank(), join(text_of(call, is_premul), ": ", by));
 }
 
 ncclResult_t route_known(Companion& companion, plaitComm_t comm, const NcclCall& call) {

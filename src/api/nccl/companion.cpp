@@ -1,13 +1,15 @@
 // Decides who performs a call.
 #include "api/nccl/companion.hpp"
 
+#include <utility>
+
 #include "api/nccl/cuda_driver.hpp"
 
 namespace plait::nccl {
 
-void Companion::take_over(plaitComm_t comm, const TakeSetting& setting, const WinsTable* table) {
+void Companion::take_over(plaitComm_t comm, const TakeSetting& setting, std::shared_ptr<const WinsTable> table) {
   setting_ = setting;
-  table_ = table;
+  table_ = std::move(table);
   plait_.store(comm, std::memory_order_release);
 }
 
@@ -33,7 +35,10 @@ const char* Companion::why_forwarded(const NcclCall& call, plaitRedOp_t& op) {
            (table_ != nullptr && table_->has(call.kind, call.type, operation, call.count * bytes, is_captured));
   };
   const bool if_launched = wins(false), if_captured = setting_.graphs && wins(true);
-  if (!if_launched && !if_captured) return "no win was measured";
+  if (!if_launched && !if_captured) {
+    const char* why = table_ == nullptr ? nullptr : table_->why_left_out(call.kind, call.type, operation);
+    return why != nullptr ? why : "no win was measured";
+  }
   // NCCL: "Whether an operation launch is graph-captured is considered a collective property of that operation."
   if (CudaDriver::of_this_process().is_capturing(call.stream)) {
     if (!setting_.graphs) return "its stream is captured";

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -33,7 +34,7 @@ class Companion {
 
   // Lets Plait's communicator perform the calls that `setting` and `table` name, from now on. Must be called before
   // others can find the companion.
-  void take_over(plaitComm_t comm, const TakeSetting& setting, const WinsTable* table);
+  void take_over(plaitComm_t comm, const TakeSetting& setting, std::shared_ptr<const WinsTable> table);
 
   // Null where every call goes to NCCL: none was made, or it was ended or given up.
   plaitComm_t plait() const { return plait_.load(std::memory_order_acquire); }
@@ -61,7 +62,7 @@ class Companion {
   const int rank_;
   const int ranks_;
   TakeSetting setting_{TakeMode::kNone};
-  const WinsTable* table_ = nullptr;
+  std::shared_ptr<const WinsTable> table_;
   std::atomic<plaitComm_t> plait_{nullptr};
   std::atomic<int> splits_{0}, shrinks_{0};
   std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/nccl/nccl_variables.hpp"
 #include "api/nccl/notices.hpp"
 #include "api/nccl/plait_library.hpp"
 #include "api/nccl/real_library.hpp"
@@ -23,12 +24,15 @@ class DropIn {
   const RealLibrary& real() const { return real_; }
   const Notices& notices() const { return notices_; }
   const TakeSetting& setting() const { return setting_; }
-  const Environment& environment() const { return environment_; }
-  std::string variable(std::string_view name) const;  // "" where it is not set
+  const NcclVariables& nccl() const { return nccl_; }
+  std::string variable(std::string_view name) const;  // of Plait; "" where it is not set
+  const std::string& own_path() const { return own_path_; }
 
   // The same at every call; the first opens or reads them.
   const PlaitLibrary& plait();
   const std::vector<WinsTable>& tables();
+  // What cannot be used of PLAIT_NCCL_TAKE and of the table of wins, once that is read.
+  const std::vector<std::string>& flaws() const { return flaws_; }
 
   // How long ranks that are here wait for each other while a communicator is made.
   double vote_seconds() const;
@@ -36,13 +40,19 @@ class DropIn {
  private:
   explicit DropIn(const Environment& environment);
   void introduce() const;
-  std::vector<WinsTable> read_tables() const;
+  void say_variables() const;
+  void read_setting();
+  std::vector<WinsTable> read_tables();
+  void complain(const std::string& flaw);
 
   Environment environment_;
+  std::string own_path_;
   Settings settings_;
-  Notices notices_;
-  TakeSetting setting_;
   RealLibrary real_;
+  NcclVariables nccl_;
+  Notices notices_;
+  TakeSetting setting_{TakeMode::kNone};
+  std::vector<std::string> flaws_;
   std::once_flag opens_, reads_;
   std::unique_ptr<PlaitLibrary> plait_;
   std::vector<WinsTable> tables_;

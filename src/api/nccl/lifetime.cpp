@@ -187,6 +187,7 @@ ncclResult_t watched::ncclCommWindowRegister(ncclComm_t comm, void* memory, size
     hand_over_kept(*companion);
     end_plait(*companion, &PlaitLibrary::CommDestroy);
     DropIn::of_this_process().notices().say(
+        Subsystem::kInit,
         join("rank ", companion->rank(), " has registered a window: NCCL performs all calls from now on"));
   }
   return real::ncclCommWindowRegister(comm, memory, bytes, window, flags);

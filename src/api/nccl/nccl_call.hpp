@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "api/nccl/abi_types.h"
 
@@ -29,6 +30,11 @@ inline bool is_rooted(CallKind kind) {
   return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather ||
          kind == CallKind::kScatter;
 }
+// Whether `count` is that of a block, of which there is one for each rank.
+inline bool has_blocks(CallKind kind) {
+  return kind == CallKind::kAllGather || kind == CallKind::kReduceScatter || kind == CallKind::kAlltoAll ||
+         kind == CallKind::kGather || kind == CallKind::kScatter;
+}
 const char* name(CallKind kind);  // "all_reduce", as in tables of wins
 
 struct NcclCall {
@@ -42,6 +48,10 @@ struct NcclCall {
   ncclComm_t comm;
   cudaStream_t stream;
 };
+
+// "all_reduce of 1024 float32 (sum), 4 KiB", "send of 4 int8 to rank 1, 4 bytes". `is_premul`: its operation is a
+// pre-multiplied sum.
+std::string text_of(const NcclCall& call, bool is_premul);
 
 // Bytes of an element; 0 for a type that the drop-in does not know.
 size_t element_bytes(ncclDataType_t type);

@@ -2,9 +2,11 @@
 #include "api/nccl/notices.hpp"
 
 #include <fcntl.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/printable.hpp"
@@ -14,15 +16,17 @@
 namespace plait::nccl {
 namespace {
 
-// `level`, or "info" where NCCL_DEBUG asks NCCL for as much.
-LogLevel level_of(const Environment& environment, LogLevel level) {
-  const std::string asked = value_in(environment, "NCCL_DEBUG");
-  const bool is_info = asked == "INFO" || asked == "TRACE" || asked == "info" || asked == "trace";
-  return is_info ? std::max(level, LogLevel::kInfo) : level;
+constexpr const char* kSubsystemNames[] = {"INIT", "ENV", "COLL"};
+static_assert(std::size(kSubsystemNames) == kSubsystems);
+
+bool is_same(const std::string& text, const char* word) { return ::strcasecmp(text.c_str(), word) == 0; }
+
+// Whether NCCL says more than warnings: ABORT stands between INFO and TRACE.
+bool asks_for_lines(const std::string& debug) {
+  return is_same(debug, "INFO") || is_same(debug, "ABORT") || is_same(debug, "TRACE");
 }
 
-std::string file_of(const Environment& environment) {
-  const std::string pattern = value_in(environment, "NCCL_DEBUG_FILE");
+std::string file_of(const std::string& pattern) {
   if (pattern.empty()) return "";
   const std::string file = expand_file_pattern(pattern, own_host_name(), ::getpid());
   return file.starts_with("/dev/") ? file : file + ".plait";
@@ -46,15 +50,40 @@ std::string expand_file_pattern(const std::string& pattern, const std::string& h
   return text;
 }
 
-Notices::Notices(const Environment& environment, LogLevel level)
-    : log_(level_of(environment, level)), file_(file_of(environment)) {}
+bool shows_subsystem(const std::string& value, Subsystem subsystem) {
+  if (value.empty()) return subsystem != Subsystem::kColl;
+  const bool is_inverted = value.front() == '^';
+  std::istringstream words(value.substr(is_inverted ? 1 : 0));
+  bool is_named = false;
+  for (std::string word; std::getline(words, word, ',');) {
+    is_named = is_named || is_same(word, "ALL") || is_same(word, kSubsystemNames[static_cast<size_t>(subsystem)]);
+  }
+  return is_named != is_inverted;
+}
 
-void Notices::say(const std::string& line) const {
-  if (!log_.shows(LogLevel::kInfo)) return;
+Notices::Notices(const NcclVariables& variables, LogLevel level)
+    : log_(level), file_(file_of(variables.value("NCCL_DEBUG_FILE"))) {
+  if (!asks_for_lines(variables.value("NCCL_DEBUG"))) return;
+  for (int i = 0; i < kSubsystems; ++i) {
+    asked_[i] = shows_subsystem(variables.value("NCCL_DEBUG_SUBSYS"), static_cast<Subsystem>(i));
+  }
+}
+
+void Notices::say(Subsystem about, const std::string& line) const {
+  if (shows(about)) write(line);
+}
+
+void Notices::say_call(int rank, const std::string& line) const {
+  if (log_.shows(LogLevel::kDebug)) return log_.with_rank(rank).debug(line);
+  say(Subsystem::kColl, join("rank ", rank, ": ", line));
+}
+
+void Notices::write(const std::string& line) const {
+  const Logger to_stderr(LogLevel::kInfo);
   const UniqueFd file(file_.empty() ? -1 : ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
-  if (!file) return log_.info(line);
+  if (!file) return to_stderr.info(line);
   const std::string whole = join("plait: info: ", printable(line), '\n');
-  if (::write(file.get(), whole.data(), whole.size()) < 0) log_.info(line);
+  if (::write(file.get(), whole.data(), whole.size()) < 0) to_stderr.info(line);
 }
 
 }  // namespace plait::nccl

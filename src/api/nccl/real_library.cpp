@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <sstream>
+#include <vector>
 
+#include "api/nccl/loaded_objects.hpp"
 #include "base/error.hpp"
 
 // Tells the drop-in from NCCL, in whatever file it is.
@@ -38,8 +40,10 @@ RealLibrary::RealLibrary(const Environment& environment) {
     open(named, RTLD_NOW | RTLD_LOCAL);
   } else {
     open_next();
-    if (!is_open()) open(kName, RTLD_NOW | RTLD_LOCAL);  // the one that is loaded already, where one is
-    if (!is_open()) open_by_folder(environment);
+    if (!is_open()) open_loaded();
+    if (!is_open()) open_where_needed(environment);
+    if (!is_open()) open_of_system();
+    if (!is_open()) open_elsewhere();
   }
   if (!is_open()) {
     error_ = join("there is no NCCL that Plait could pass calls on to (", tried_, "); ",
@@ -56,24 +60,64 @@ void RealLibrary::open_next() {
   if (!file.empty()) open(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-void RealLibrary::open_by_folder(const Environment& environment) {
-  std::istringstream folders(value_in(environment, "LD_LIBRARY_PATH"));
-  const auto look_in = [&](const std::string& folder) {
-    const std::string file = join(folder, '/', kName);
-    if (!is_open() && access(file.c_str(), R_OK) == 0) open(file, RTLD_NOW | RTLD_LOCAL);
+void RealLibrary::look_in(const std::string& folder) {
+  const std::string file = join(folder, '/', kName);
+  if (!is_open() && access(file.c_str(), R_OK) == 0) open(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+// Under whatever path the program has opened it: by that name the loader may give the drop-in.
+void RealLibrary::open_loaded() {
+  for (const LoadedObject& object : loaded_objects()) {
+    if (!is_open() && object.soname == kName) open(object.path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  }
+}
+
+void RealLibrary::open_where_needed(const Environment& environment) {
+  const std::vector<LoadedObject> objects = loaded_objects();
+  const auto look_for = [&](std::vector<std::string> LoadedObject::* folders) {
+    for (const LoadedObject& object : objects) {
+      if (!object.needs(kName)) continue;
+      for (const std::string& folder : object.*folders) look_in(folder);
+    }
   };
+  look_for(&LoadedObject::rpath);
+  std::istringstream folders(value_in(environment, "LD_LIBRARY_PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (!folder.empty()) look_in(folder);
   }
+  look_for(&LoadedObject::runpath);
+}
+
+void RealLibrary::open_of_system() {
+  open(kName, RTLD_NOW | RTLD_LOCAL);
+  const std::string cached = is_open() ? "" : find_in_loader_cache(kName);
+  if (!cached.empty()) open(cached, RTLD_NOW | RTLD_LOCAL);
   for (const char* folder : kSystemFolders) look_in(folder);
+}
+
+// Programs may open NCCL by a name that the loader looks for where the caller of dlopen says, and wheels of Python
+// stand beside each other.
+void RealLibrary::open_elsewhere() {
+  const std::string own = file_of(reinterpret_cast<void*>(&file_of));
+  const std::string folder = own.substr(0, own.rfind('/') + 1);
+  for (const char* up : {"../../", "../../../"}) look_in(join(folder, up, "nvidia/nccl/lib"));
+  for (const LoadedObject& object : loaded_objects()) {
+    for (const auto& folders : {object.rpath, object.runpath}) {
+      for (const std::string& each : folders) look_in(each);
+    }
+  }
 }
 
 bool RealLibrary::open(const std::string& name, int flags) {
   void* handle = dlopen(name.c_str(), flags);
   if (handle != nullptr) return take(handle, name);
   const char* reason = dlerror();
-  if ((flags & RTLD_NOLOAD) == 0) tried_ += join(tried_.empty() ? "" : "; ", reason != nullptr ? reason : name);
+  if ((flags & RTLD_NOLOAD) == 0) note(reason != nullptr ? reason : name);
   return false;
+}
+
+void RealLibrary::note(const std::string& failure) {
+  if (tried_.find(failure) == tried_.npos) tried_ += join(tried_.empty() ? "" : "; ", failure);
 }
 
 bool RealLibrary::take(void* handle, const std::string& name) {
@@ -82,7 +126,7 @@ bool RealLibrary::take(void* handle, const std::string& name) {
                      : get_version == nullptr        ? " has no ncclGetVersion: it is not NCCL"
                                                      : nullptr;
   if (flaw != nullptr) {
-    tried_ += join(tried_.empty() ? "" : "; ", name, flaw);
+    note(join(name, flaw));
     dlclose(handle);
     return false;
   }

@@ -12,10 +12,10 @@ class RealLibrary {
  public:
   // Looks for it in this order, and opens it:
   //   1. what PLAIT_NCCL_LIBRARY names, and nothing else where it is set;
-  //   2. the one that the program itself is linked with (RTLD_NEXT), or has opened under the name libnccl.so.2;
-  //   3. libnccl.so.2 where the loader looks, then in the folders of LD_LIBRARY_PATH and of the system: where the
-  //   drop-in
-  //      itself has that name, the loader gives nothing else for it.
+  //   2. the one that the program has loaded: behind the drop-in (RTLD_NEXT), or anywhere else;
+  //   3. where the loader would have found it for what is linked with NCCL, had the drop-in not its name: DT_RPATH,
+  //      LD_LIBRARY_PATH, DT_RUNPATH, the loader's cache, the system's folders;
+  //   4. in the wheel beside Plait's, and where any loaded library looks for others.
   // Where there is none, error() says what was tried and what to do. Never throws anything but std::bad_alloc.
   explicit RealLibrary(const Environment& environment);
 
@@ -31,8 +31,13 @@ class RealLibrary {
  private:
   bool open(const std::string& name, int flags);
   bool take(void* handle, const std::string& name);
+  void note(const std::string& failure);  // once
   void open_next();
-  void open_by_folder(const Environment& environment);
+  void open_loaded();
+  void open_where_needed(const Environment& environment);
+  void open_of_system();
+  void open_elsewhere();
+  void look_in(const std::string& folder);
 
   void* handle_ = nullptr;  // never closed: its threads may outlive this
   std::string path_;

@@ -16,11 +16,7 @@ constexpr const char* kFormat = "plait-nccl-wins 1";
 constexpr const char* kOperations[] = {"sum", "prod", "max", "min", "avg", "mulsum"};
 static_assert(std::size(kOperations) == ncclNumOps + 1);
 
-// Whether blocks of all ranks lie one after the other, each aligned as its size has it.
-bool has_blocks(CallKind kind) {
-  return kind == CallKind::kAllGather || kind == CallKind::kReduceScatter || kind == CallKind::kAlltoAll ||
-         kind == CallKind::kGather || kind == CallKind::kScatter;
-}
+// Blocks of all ranks lie one after the other, each aligned as its size has it.
 constexpr size_t kMeasuredAlignment = 16;
 
 CallKind read_kind(const JsonValue& value) {
@@ -36,13 +32,11 @@ int read_operation(const JsonValue& value) {
   return static_cast<int>(found - std::begin(kOperations));
 }
 
-// NCCL's types have the numbers of Plait's first ones.
 int read_type(const JsonValue& value) {
   const auto type = parse_data_type(value.as_string());
   if (!type || static_cast<int>(*type) >= ncclNumTypes) value.fail_expected("a type of NCCL, such as \"float32\"");
   return static_cast<int>(*type);
 }
-static_assert(static_cast<int>(DataType::kFloat8E5M2) == ncclFloat8e5m2);
 
 std::vector<int> read_types(const std::optional<JsonValue>& value) {
   std::vector<int> types;
@@ -55,6 +49,8 @@ std::vector<int> read_types(const std::optional<JsonValue>& value) {
 }
 
 }  // namespace
+
+const char* name_of_operation(int op) { return kOperations[static_cast<size_t>(op)]; }
 
 WinsTable WinsTable::parse(std::string_view text, const std::string& file) {
   const JsonDocument document = JsonDocument::parse(text, file);
@@ -92,19 +88,58 @@ bool WinsTable::has(CallKind kind, ncclDataType_t type, ncclRedOp_t op, size_t b
   if (is_message(kind) || element_bytes(type) == 0) return false;
   if (has_blocks(kind) && bytes % kMeasuredAlignment != 0) return false;
   const int operation = is_reducing(kind) ? static_cast<int>(op) : 0;
+  if (is_left_out(kind, type, operation)) return false;
   return std::ranges::any_of(wins_[static_cast<size_t>(kind)][static_cast<size_t>(type)], [&](const Win& win) {
     return win.from <= bytes && bytes <= win.to && win.op == operation && win.is_captured == is_captured;
   });
 }
 
+WinsTable WinsTable::without_nvls(NvlsUse use) const {
+  WinsTable table = *this;
+  table.left_out_ = use;
+  std::string text = join("without NVLS ", static_cast<int>(use), ' ');
+  text.append(reinterpret_cast<const char*>(digest_.data()), digest_.size());
+  table.digest_ = sha256(std::as_bytes(std::span(text)));
+  return table;
+}
+
+const char* WinsTable::why_left_out(CallKind kind, ncclDataType_t type, ncclRedOp_t op) const {
+  if (!is_left_out(kind, type, is_reducing(kind) ? static_cast<int>(op) : 0)) return nullptr;
+  return "NCCL may use NVLS for it, and was measured without";
+}
+
+std::vector<WinRow> WinsTable::rows() const {
+  std::vector<WinRow> rows;
+  for (int kind = 0; kind < kCollectiveKinds; ++kind) {
+    for (const bool is_captured : {false, true}) add_rows(static_cast<CallKind>(kind), is_captured, rows);
+  }
+  return rows;
+}
+
+void WinsTable::add_rows(CallKind kind, bool is_captured, std::vector<WinRow>& rows) const {
+  const size_t first = rows.size();
+  const auto row_of = [&](const Win& win) -> WinRow& {
+    const auto same = std::find_if(rows.begin() + static_cast<ptrdiff_t>(first), rows.end(), [&](const WinRow& row) {
+      return row.op == win.op && row.from == win.from && row.to == win.to;
+    });
+    return same != rows.end() ? *same : rows.emplace_back(WinRow{kind, is_captured, win.op, win.from, win.to, {}});
+  };
+  for (int type = 0; type < ncclNumTypes; ++type) {
+    for (const Win& win : wins_[static_cast<size_t>(kind)][static_cast<size_t>(type)]) {
+      if (win.is_captured != is_captured || is_left_out(kind, type, win.op)) continue;
+      row_of(win).types.push_back(type);
+    }
+  }
+}
+
 std::string WinsTable::collectives(bool is_captured) const {
   std::string text;
-  for (int kind = 0; kind < kCollectiveKinds; ++kind) {
-    const auto is_won = [&](const std::vector<Win>& wins) {
-      return std::ranges::any_of(wins, [&](const Win& win) { return win.is_captured == is_captured; });
-    };
-    if (std::ranges::none_of(wins_[static_cast<size_t>(kind)], is_won)) continue;
-    text += join(text.empty() ? "" : ", ", nccl::name(static_cast<CallKind>(kind)));
+  int last = -1;
+  for (const WinRow& row : rows()) {
+    const int kind = static_cast<int>(row.kind);
+    if (row.is_captured != is_captured || kind == last) continue;
+    text += join(text.empty() ? "" : ", ", nccl::name(row.kind));
+    last = kind;
   }
   return text.empty() ? "nothing" : text;
 }

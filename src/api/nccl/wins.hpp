@@ -9,9 +9,20 @@
 #include <vector>
 
 #include "api/nccl/nccl_call.hpp"
+#include "api/nccl/nvls.hpp"
 #include "base/sha256.hpp"
 
 namespace plait::nccl {
+
+// Wins of several types that have all else in common.
+struct WinRow {
+  CallKind kind;
+  bool is_captured;
+  int op;  // ncclNumOps stands for pre-multiplied sums; 0 where nothing is reduced
+  size_t from, to;
+  std::vector<int> types;
+};
+const char* name_of_operation(int op);  // "sum"; "mulsum" for pre-multiplied sums
 
 // The wins of one machine: so many GPUs of one name.
 class WinsTable {
@@ -26,11 +37,19 @@ class WinsTable {
   // NCCL was measured with NVLS. Without, the table says nothing about a machine on which NCCL uses NVLS.
   bool has_nvls() const { return has_nvls_; }
 
+  // The same without calls for which NCCL may use NVLS. Its digest is another one.
+  WinsTable without_nvls(NvlsUse use) const;
+  // Why a call is missing that was measured; null where it was not left out.
+  const char* why_left_out(CallKind kind, ncclDataType_t type, ncclRedOp_t op) const;
+  bool leaves_out() const { return left_out_ != NvlsUse::kNoCall; }
+
   // Whether Plait wins a call of `bytes` (the count that it names, in bytes). `op` counts only where it reduces;
   // ncclNumOps stands for pre-multiplied sums.
   bool has(CallKind kind, ncclDataType_t type, ncclRedOp_t op, size_t bytes, bool is_captured) const;
   // "all_reduce, broadcast", of calls that are captured, or of those that are not.
   std::string collectives(bool is_captured) const;
+  // By collective; captured ones of each last.
+  std::vector<WinRow> rows() const;
 
  private:
   struct Win {
@@ -41,11 +60,16 @@ class WinsTable {
   std::vector<Win>& wins_of(CallKind kind, int type) {
     return wins_[static_cast<size_t>(kind)][static_cast<size_t>(type)];
   }
+  void add_rows(CallKind kind, bool is_captured, std::vector<WinRow>& rows) const;
+  bool is_left_out(CallKind kind, int type, int op) const {
+    return may_use_nvls(left_out_, kind, static_cast<ncclDataType_t>(type), static_cast<ncclRedOp_t>(op));
+  }
 
   std::string name_;
   std::string gpu_;
   int ranks_ = 0;
   bool has_nvls_ = false;
+  NvlsUse left_out_ = NvlsUse::kNoCall;
   Sha256Digest digest_{};
   std::array<std::array<std::vector<Win>, ncclNumTypes>, kCollectiveKinds> wins_;
 };
