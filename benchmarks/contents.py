@@ -12,6 +12,7 @@ from tables import (
     MIB,
     OUT,
     TO_16_MIB,
+    ForwardedCalls,
     Grid,
     LinkRates,
     Machine,
@@ -240,6 +241,7 @@ TABLES: dict[str, Table] = {
     "2 H200, nccl-tests": NcclTests(H200),
     "2 H200, nccl-tests in one process": OneProcess(H200, [16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB]),
     "2 H200, link rates": LinkRates(H200),
+    "CPU, forwarded calls": ForwardedCalls(EPYC),
 }
 
 # file -> machine and title of a figure of all_reduce

@@ -297,3 +297,20 @@ class LinkRates:
         rows = [[mover, *(cell(mover, count) for count in ctas)] for mover in MOVERS]
         copies = ["copy engine, loading", cell("copy engine", 0), *[""] * (len(ctas) - 1)]
         return markdown(["CTAs", *map(str, ctas)], [*rows, copies])
+
+
+@dataclass(frozen=True)
+class ForwardedCalls:
+    """Nanoseconds of a call that goes on to NCCL, and what the drop-in adds: median, least and most of the runs."""
+
+    machine: str
+
+    def lines(self, shelf: Shelf) -> list[str]:
+        runs = shelf.file(self.machine, "forwarded_calls").data["results"]
+        rows = []
+        for way in runs[0]:
+            over = sorted(run[way] - run["straight"] for run in runs)
+            time = statistics.median(run[way] for run in runs)
+            added = f"{statistics.median(over):.0f} ({over[0]:.0f} to {over[-1]:.0f})" if way != "straight" else ""
+            rows.append([way, f"{time:.0f}", added])
+        return markdown(["", "ns a call", "more than straight"], rows)

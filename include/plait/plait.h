@@ -1,6 +1,7 @@
 // Plait's C interface: collectives over the ranks of one machine, on GPU memory or on host memory.
 //
 // Names, arguments, numbers and rules are NCCL's wherever NCCL has them. docs/c_api/nccl.md lists the differences.
+// Programs in NCCL's own names compile with plait/nccl/nccl.h.
 // docs/c_api/errors.md says what every result means for a communicator. This header is C99 and C++, and needs no CUDA.
 //
 // Memory. Every communicator is of one of two kinds, the same on all of its ranks:
@@ -159,6 +160,9 @@ typedef struct {
 #define PLAIT_DEVICE_CURRENT (-2)  // the current CUDA device if it is usable, else PLAIT_DEVICE_HOST
 #define PLAIT_DEVICE_CUDA (-3)     // the current CUDA device; if it is not usable, plaitInvalidArgument and the reason
 
+// What plait/nccl/nccl.h puts into plaitConfig_t::reserved for a config of NCCL's with blocking = 0.
+#define PLAIT_RESERVED_NOT_BLOCKING 2
+
 // How a communicator works. Start with PLAIT_CONFIG_INITIALIZER and set the fields that should differ. Fields that are
 // set take precedence over environment variables. Later versions add fields at the end: a program runs with a newer
 // library, and with an older one as long as it sets no field that the older one lacks. Fields that must be the same on
@@ -170,7 +174,7 @@ typedef struct plaitConfig {
   unsigned int version;  // set by the initializer
 
   int device;    // CUDA ordinal, or one of PLAIT_DEVICE_*
-  int reserved;  // must be 0
+  int reserved;  // must be 0; PLAIT_RESERVED_NOT_BLOCKING is refused, too, in words of its own
   // Seconds that a call waits for a peer, at most 604800 (a week). 0: PLAIT_TIMEOUT_SEC, else 600.
   double timeoutSeconds;
   // Seconds that ranks wait for each other when they join, at most 604800. 0: PLAIT_BOOTSTRAP_TIMEOUT_SEC, else 600.

@@ -4,7 +4,10 @@ import os
 
 
 def get_include() -> str:
-    """The folder that has the headers, ``plait/plait.h`` for C and ``plait/plait.hpp`` for C++: for -I."""
+    """The folder that has the headers, for -I: `plait/plait.h` for C, and `plait/plait.hpp` for C++.
+
+    Its folder `plait/nccl` has a `nccl.h` for programs that were written for NCCL.
+    """
     here = os.path.dirname(os.path.realpath(__file__))
     own = os.path.join(here, "include")
     return own if os.path.isdir(own) else os.path.normpath(os.path.join(here, "..", "..", "include"))

@@ -30,10 +30,10 @@ def run(*command: object, **options: object) -> str:
     return subprocess.run(words, check=True, text=True, stdout=subprocess.PIPE, **options).stdout  # type: ignore
 
 
-def documented_example(source: Path) -> str:
-    text = (source / "docs/c_api.md").read_text(encoding="utf-8")
+def documented_example(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^```c\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert blocks, "docs/c_api.md has no example"
+    assert blocks, f"{page} has no example"
     return blocks[0]
 
 
@@ -46,13 +46,14 @@ def main() -> int:
         assert "-- GPU kernels: " in said, said
         library = next(prefix.rglob("libplait.so")).parent
         installed = {path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if path.is_file()}
-        assert {"include/plait/plait.h", "include/plait/plait.hpp"} <= installed, installed
-        documents = ("LICENSE", "c_api.md", "c_api/errors.md", "02_cpu.c", "03_gpu.c")
+        headers = ("plait.h", "plait.hpp", "nccl/nccl.h", "nccl/nccl_device.h")
+        assert {f"include/plait/{name}" for name in headers} <= installed, installed
+        documents = ("LICENSE", "c_api.md", "c_api/errors.md", "c_api/nccl_header.md", "02_cpu.c", "03_gpu.c")
         assert {f"share/doc/plait/{name}" for name in documents} <= installed, installed
         assert not any(name.endswith(".a") for name in installed), installed
 
         consumer.mkdir()
-        (consumer / "example.c").write_text(documented_example(source), encoding="utf-8")
+        (consumer / "example.c").write_text(documented_example(source / "docs/c_api.md"), encoding="utf-8")
         (consumer / "cpp.cpp").write_text(
             "#include <plait/plait.hpp>\nint main() { return plait::api::version() == PLAIT_VERSION_CODE ? 0 : 1; }\n",
             encoding="utf-8",
@@ -75,6 +76,13 @@ def main() -> int:
         strict = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
         run(compiler, *strict, consumer / "example.c", "-o", program, *flags, f"-Wl,-rpath,{library}")
         run(program)
+
+        # A program for NCCL.
+        example = consumer / "nccl.c"
+        example.write_text(documented_example(source / "docs/c_api/nccl_header.md"), encoding="utf-8")
+        flags = [f"-I{prefix}/include/plait/nccl", *flags, "-DPLAIT_NCCL_DEVICE=PLAIT_DEVICE_HOST"]
+        run(compiler, *strict, example, "-o", program, *flags, f"-Wl,-rpath,{library}")
+        assert run(program) == "3 3\n"
     return 0
 
 

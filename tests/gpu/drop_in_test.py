@@ -9,6 +9,9 @@ each value of TAKES. Every tensor must be the same, bit for bit, but for the wei
 equal within rounding on both and to the bit on all ranks. In the end a rank is killed while it trains, and all others
 must end with an error within DEATH_SECONDS.
 
+When all calls are made, a rank looks at what it has loaded: one NCCL, one drop-in, and every function of NCCL that
+PyTorch's libraries want, in the drop-in (../nccl/loaded_libraries.py).
+
 Exit status: 0 success, 1 failure, 77 skipped.
 """
 
@@ -22,6 +25,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch_jobs
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "nccl"))
+from loaded_libraries import problems_of_libraries
 
 try:
     import torch
@@ -56,6 +62,8 @@ def run_rank(what: str, folder: Path, rank: int) -> None:
         results |= train(device)
     torch.save({name: tensor.cpu() for name, tensor in results.items()}, folder / f"{rank}.pt")
     dist.destroy_process_group()
+    if problems := problems_of_libraries(os.environ["LD_PRELOAD"] or None):
+        sys.exit("\n".join(["libraries:", *problems]))
 
 
 def train_until_killed(rank: int, device: torch.device) -> None:

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
     "include/plait/plait.h": "#include <stddef.h>\n",
     "include/plait/plait.hpp": '#include "plait/plait.h"\n',
+    "include/plait/nccl/nccl.h": '#include <cuda_runtime.h>\n#include "plait/plait.h"\n',
     "src/base/error.hpp": "#include <string>\n",
     "src/plan/plan.hpp": '#include "base/error.hpp"\n',
     "src/model/cost.hpp": '#include "plan/plan.hpp"\n',

@@ -71,6 +71,7 @@ def test_import_takes_little_with_it():
 
 def test_compilers_find_headers_and_library():
     assert (Path(plait.get_include()) / "plait" / "plait.h").is_file()
+    assert (Path(plait.get_include()) / "plait" / "nccl" / "nccl.h").is_file()
     assert {"libplait.so", "libplait_nccl.so"} <= {file.name for file in Path(plait.get_library_dir()).iterdir()}
 
 

@@ -51,8 +51,17 @@ void check_ordinal(int device) {
   }
 }
 
+void check_reserved(int reserved) {
+  if (reserved == PLAIT_RESERVED_NOT_BLOCKING) {
+    refuse(plaitInvalidArgument,
+           "blocking is 0 in a config of NCCL's; making and dividing communicators blocks: leave it as the initializer "
+           "set it, or set it to 1");
+  }
+  if (reserved != 0) refuse(plaitInvalidArgument, "config->reserved is ", reserved, "; it must be 0");
+}
+
 void apply(const plaitConfig_t& config, CommOptions& options) {
-  if (config.reserved != 0) refuse(plaitInvalidArgument, "config->reserved is ", config.reserved, "; it must be 0");
+  check_reserved(config.reserved);
   const bool is_left_open = config.device == PLAIT_DEVICE_CURRENT || config.device == PLAIT_DEVICE_CUDA;
   if (!is_left_open) options.device = config.device;
   if (options.device != PLAIT_DEVICE_CURRENT && options.device != PLAIT_DEVICE_HOST) check_ordinal(options.device);
