@@ -211,7 +211,7 @@ TABLES: dict[str, Table] = {
     "CPU, 4 ranks in place": beside_open_mpi(4, IN),
     "CPU, messages": Grid(CPU_MESSAGES, CPU_SIZES, (COARSE_MEAN,)),
     "hosts, unshaped": over_hosts("unshaped", (2, 1), (2, 2), (4, 1)),
-    "hosts, 1 Gbit/s": over_hosts("1-gbps", (2, 1), (2, 2)),
+    "hosts, 1 Gbit/s": over_hosts("1-gbps", (2, 1), (2, 2), (4, 1)),
     "hosts, 10 Gbit/s": over_hosts("10-gbps", (2, 1), (2, 2), (4, 1)),
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
