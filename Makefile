@@ -56,9 +56,11 @@ test:  ## build, then run the C++ tests and the Python tests
 	@$(COMPILE) build/release -j $(JOBS)
 	@status=0; $(CTEST) --test-dir build/release || status=1; $(VENV)/bin/python -m pytest || status=1; exit $$status
 
-torch-test: build  ## install PyTorch (gigabytes) into .venv, then test plait.torch; from then on make test does it, too
-	$(PREPARE) test torch
-	@$(VENV)/bin/python -m pytest tests/python/test_torch.py
+# Where there is no GPU, PyTorch comes without its CUDA packages; TORCH=whole brings them.
+TORCH ?=
+torch-test: build  ## install PyTorch (1.2 GB) into .venv, then test plait.torch; from then on make test does it, too
+	$(PREPARE) test $(if $(filter whole,$(TORCH)),torch-whole,torch)
+	@$(VENV)/bin/python -m pytest tests/python/test_torch*.py
 
 # These need only CMake, Ninja, nvcc and GoogleTest, which may be a folder with its sources, GOOGLETEST. So they also build
 # on machines without network.

@@ -21,7 +21,18 @@ from typing import Any
 
 import figure
 from contents import FIGURES, TABLES
-from stored import INDEX, RESULTS, Result, collective_of, peers_of, place_of, read_all, settings_of, superseded
+from stored import (
+    INDEX,
+    RESULTS,
+    Result,
+    collective_of,
+    is_training,
+    peers_of,
+    place_of,
+    read_all,
+    settings_of,
+    superseded,
+)
 from tables import Shelf, in_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -120,7 +131,7 @@ def problems(root: Path, results: list[Result], made: dict[Path, str]) -> list[s
     for result in superseded(results):
         found.append(f"{stored / result.path}: later results have all of its sizes; remove it, git keeps it")
     for result in results:
-        if result.is_bench and place_of(result.data) != result.path:
+        if (result.is_bench or is_training(result.data)) and place_of(result.data) != result.path:
             found.append(f"{stored / result.path}: belongs at {place_of(result.data)}")
     return found
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Puts results of `plait bench --json FILE` where they belong in benchmarks/results, and brings the pages up to date.
+"""Puts results where they belong in benchmarks/results, and brings the pages up to date.
+
+Results are those of `plait bench --json FILE` and of `examples/11_training_comparison/compare.py --json FILE`.
 
     python benchmarks/store.py FILE...
     python benchmarks/store.py --commit HASH FILE...    # where the build did not know its commit
@@ -17,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import report
-from stored import RESULTS, place_of, read_all, superseded
+from stored import RESULTS, is_training, place_of, read_all, superseded
+
+TRAINING = "examples/11_training_comparison/compare.py"
 
 
 class NotStorable(Exception):
@@ -27,15 +31,18 @@ class NotStorable(Exception):
 def read(file: Path, commit: str | None) -> dict[str, Any]:
     """A result that may be stored."""
     data = json.loads(file.read_text(encoding="utf-8"))
-    if "config" not in data:
-        raise NotStorable(f"{file}: not what `plait bench --json` writes")
+    if "config" not in data and not is_training(data):
+        raise NotStorable(f"{file}: neither `plait bench --json` nor the comparison of training wrote it")
     if not data.get("commit"):
         data = {"commit": commit or "", **{name: value for name, value in data.items() if name != "commit"}}
     if not data["commit"]:
         raise NotStorable(f"{file}: says no commit, as its build knew none; name it with --commit HASH")
     if data["commit"].endswith("-dirty"):
         raise NotStorable(f"{file}: measured with changes that nobody can find again; commit them and measure again")
-    if not data["out_of_bounds"]["okay"]:
+    if is_training(data):
+        if missing := [*data["failures"], *data["left_out"]]:
+            raise NotStorable(f"{file}: jobs failed or were left out, {missing[0]}; not stored")
+    elif not data["out_of_bounds"]["okay"]:
         raise NotStorable(f"{file}: {data['out_of_bounds']['count']} results of Plait were wrong; not stored")
     return without_folder(data)
 
@@ -46,7 +53,8 @@ def without_folder(data: dict[str, Any]) -> dict[str, Any]:
     names = [
         Path(it).name if before in ("-J", "--json") else it for before, it in zip(["", *given], given, strict=False)
     ]
-    return {**data, "args": names, "command": shlex.join(["plait", *names])} if given else data
+    program = ["python", TRAINING] if is_training(data) else ["plait"]
+    return {**data, "args": names, "command": shlex.join([*program, *names])} if given else data
 
 
 def store(files: list[Path], commit: str | None, root: Path) -> None:

@@ -5,7 +5,8 @@
 MACHINE is what was measured on (`h100-2`), COMMIT what was measured, and KIND the collective and whatever differs from
 float32, sums, aligned buffers, sizes that are powers of two, default settings and, on GPUs, calls in CUDA graphs. What
 was measured before `plait bench` recorded its commit has `stored_by` instead: the commit that brought the result here.
-The tree that was measured is the one of that commit or of its parent.
+The tree that was measured is the one of that commit or of its parent. Results of examples/11_training_comparison are
+`training`, with whatever differs from its defaults.
 """
 
 from __future__ import annotations
@@ -41,12 +42,17 @@ def cpu_name(machine: dict[str, Any]) -> str:
     return "-".join([*re.findall(r"\w+", words), str(machine["usable_cores"]), "cores"])
 
 
+def is_training(data: dict[str, Any]) -> bool:
+    return data.get("program") == "training_comparison"
+
+
 def machine_name(data: dict[str, Any]) -> str:
-    """What a result of `plait bench` was measured on: so many GPUs of a kind, or a CPU."""
+    """What a result was measured on: so many GPUs of a kind, or a CPU."""
     machine = data["machine"]
     if "gpu" not in machine:
         return cpu_name(machine)
-    return f"{gpu_name(machine['gpu'])}-{min(machine['gpus'], data['config']['ranks'])}"
+    ranks = max(data["settings"]["ranks"]) if is_training(data) else data["config"]["ranks"]
+    return f"{gpu_name(machine['gpu'])}-{min(machine['gpus'], ranks)}"
 
 
 def is_power_of_two(number: int) -> bool:
@@ -72,8 +78,25 @@ def peers_of(data: dict[str, Any]) -> list[str]:
     return [peer for option, peer in pairwise(data["args"]) if option == "--vs"]
 
 
+def kind_of_training(data: dict[str, Any]) -> str:
+    """The name of a result of the training comparison among those of its machine."""
+    settings = data["settings"]
+    on_gpus = settings["device"] == "cuda"
+    usual = {"networks": ["resnet50", "vgg16", "decoder"], "batch": 64, "tokens": 8}
+    usual |= {"systems": ["nccl", "wins"] if on_gpus else ["gloo", "plait"], "precision": "bf16" if on_gpus else "fp32"}
+    parts = ["training", *(["tiny"] if settings["tiny"] else [])]
+    for name, value in usual.items():
+        if settings[name] != value:
+            words = settings[name] if isinstance(value, list) else [str(settings[name])]
+            parts += words if name in ("networks", "precision") else [name, *words]
+    parts += [f"{name.lower()}-{NOT_IN_NAMES.sub('_', value)}" for name, value in settings_of(data).items()]
+    return "-".join(parts)
+
+
 def kind_of(data: dict[str, Any]) -> str:
     """The name of a result of `plait bench` among those of its machine."""
+    if is_training(data):
+        return kind_of_training(data)
     config, row = data["config"], data["results"][0]
     on_gpus = config["device"] == "cuda"
     parts = [collective_of(data)]
@@ -131,7 +154,7 @@ class Result:
 
 
 def place_of(data: dict[str, Any]) -> Path:
-    """Where a result of `plait bench` belongs, relative to the folder of results."""
+    """Where a result belongs, relative to the folder of results."""
     commit = data.get("commit") or data["stored_by"]
     return Path(machine_name(data), f"{data['start_time'][:10]}-{commit[:7]}", f"{kind_of(data)}.json")
 
@@ -184,11 +207,11 @@ def merge(results: list[Result]) -> Series:
 
 
 def superseded(results: list[Result]) -> Iterator[Result]:
-    """Results of which later ones of their machine and kind have every size."""
+    """Results of which later ones of their machine and kind have every size; of training, all but the last."""
     kinds: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        if result.is_bench:
+        if result.is_bench or is_training(result.data):
             kinds.setdefault((result.machine, result.kind), []).append(result)
     for same in kinds.values():
-        used = merge(same).results
+        used = same[-1:] if is_training(same[0].data) else merge(same).results
         yield from (result for result in same if result not in used)

@@ -3,9 +3,10 @@
 
     tools/prepare.py [--sudo] build test
 
-From the Python package index into .venv: the pinned tools/requirements-<set>.txt. From the system's packages, only
-where the system lacks them: a C++20 compiler, Python's headers, Python's venv and GoogleTest. Those need root: whoever
-is not root is told the command to run, or asks for sudo with --sudo (`make SUDO=1`).
+From the Python package index into .venv: the pinned tools/requirements-<set>.txt; PyTorch without its CUDA packages
+where there is no GPU. From the system's packages, only where the system lacks them: a C++20 compiler, Python's headers,
+Python's venv and GoogleTest. Those need root: whoever is not root is told the command to run, or asks for sudo with
+--sudo (`make SUDO=1`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import sysconfig
 from pathlib import Path
 
 import nvcc
+import stub_libraries
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
@@ -39,7 +41,8 @@ STEPS = {
     "build": (["build", "run"], ["compiler", "headers"]),
     "test": (["test"], ["googletest"]),
     "demo": (["demo"], []),
-    "torch": (["torch"], []),  # gigabytes
+    "torch": ([], ["compiler"]),  # by install_torch()
+    "torch-whole": (["torch"], []),  # gigabytes
     "reference": (["reference"], []),
     "wheel": (["wheel"], []),
     "lint": (["lint"], []),
@@ -184,12 +187,92 @@ def install_sets(names: list[str], stamps: dict) -> None:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if stamps["sets"].get(name) == digest:
             continue
-        pins = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-        say(f"installs into .venv: {', '.join(pins)}")
-        pip = [str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--prefer-binary"]
-        run_or_stop([*pip, "-r", str(path)], "pip could not install it. Is the package index within reach?")
+        say(f"installs into .venv: {', '.join(pins_of(path))}")
+        run_or_stop([*pip_install(), "-r", str(path)], "pip could not install it. Is the package index within reach?")
         stamps["sets"][name] = digest
         write_stamps(stamps)
+
+
+def pins_of(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def pip_install() -> list[str]:
+    return [str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--prefer-binary"]
+
+
+# --- PyTorch ---------------------------------------------------------------------------------------------------------
+
+NO_TORCH = "PyTorch could not be had, so the tests of plait.torch cannot run. Is the package index within reach?"
+# The probe has what its tests import. The first import compiles it all, so that later ones need not, even where
+# PYTHONDONTWRITEBYTECODE forbids them to write what they compiled.
+TORCH_PROBE = (
+    "import torch, torch._dynamo, torch.distributed.run, torch.distributed.fsdp, torch.testing; torch.ones(1) + 1"
+)
+
+
+def install_torch(stamps: dict) -> None:
+    """PyTorch as small as it can be had: a build for CPUs, one without its CUDA packages, or else the whole.
+
+    One that is in .venv already stays. Where a GPU is, it is the whole.
+    """
+    whole, trimmed = (ROOT / "tools" / f"requirements-{name}.txt" for name in ("torch", "torch-trimmed"))
+    digest = hashlib.sha256(whole.read_bytes() + trimmed.read_bytes()).hexdigest()
+    if stamps["sets"].get("torch-trimmed") == digest:
+        return
+    (pin,) = pins_of(whole)
+    if not (has_torch(pin) or has_torch_for_cpus(pin) or has_trimmed_torch(whole, trimmed)):
+        say(f"installs into .venv: {pin} and all its CUDA packages, 2.7 GB")
+        run_or_stop([*pip_install(), "-r", str(whole)], NO_TORCH)
+        if not torch_works():
+            stop(NO_TORCH)
+    stamps["sets"]["torch-trimmed"] = digest
+    write_stamps(stamps)
+
+
+def has_torch(pin: str) -> bool:
+    """Whether that version, of whatever build, is in .venv."""
+    code = "import importlib.metadata; print(importlib.metadata.version('torch').partition('+')[0])"
+    found = subprocess.run([str(VENV_PYTHON), "-c", code], capture_output=True, text=True).stdout.strip()
+    return f"torch=={found}" == pin and torch_works()
+
+
+def has_torch_for_cpus(pin: str) -> bool:
+    """Whether the package index in use has a build without CUDA, which is then installed."""
+    if Path("/dev/nvidiactl").exists():
+        return False
+    command = [*pip_install(), f"{pin}+cpu"]
+    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+        return False
+    say(f"installed into .venv: {pin}+cpu")
+    return torch_works()
+
+
+def has_trimmed_torch(whole: Path, trimmed: Path) -> bool:
+    """Installs PyTorch without its CUDA packages, and stand-ins for the libraries of these. Whether that works."""
+    if Path("/dev/nvidiactl").exists():
+        return False
+    say(f"installs into .venv, without CUDA: {', '.join(pins_of(whole) + pins_of(trimmed))}")
+    options = ["--no-deps", "--no-compile", "-r", str(whole), "-r", str(trimmed)]
+    if subprocess.run([*pip_install(), *options]).returncode != 0:
+        return False
+    packages = Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(VENV)}))
+    try:
+        made = stub_libraries.make(packages / "torch" / "lib")
+    except (OSError, subprocess.CalledProcessError) as error:
+        say(f"no stand-ins for libraries of CUDA: {error}")
+        return False
+    say(f"stand-ins for libraries of CUDA: {', '.join(made)}")
+    return torch_works()
+
+
+def torch_works() -> bool:
+    """Whether .venv can import it; says the last line of what was wrong."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([str(VENV_PYTHON), "-c", TORCH_PROBE], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        say(f"PyTorch cannot be imported: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+    return done.returncode == 0
 
 
 def run_or_stop(command: list[str], hint: str = "") -> None:
@@ -229,6 +312,8 @@ def main() -> None:
         make_venv()
         stamps["venv"] = True
     install_sets(needed_sets(steps), stamps)
+    if "torch" in steps:
+        install_torch(stamps)
     if stamps != read_stamps():
         write_stamps(stamps)
 

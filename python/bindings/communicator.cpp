@@ -193,9 +193,18 @@ void bind_unique_id(nb::module_& module) {
       .def("__setstate__", [](UniqueId& self, const nb::bytes& bytes) { new (&self) UniqueId(id_from_bytes(bytes)); })
       .def(nb::self == nb::self);
   module.def(
-      "create_unique_id", [] { return RendezvousPoint::create(socket_interfaces_in(process_environment())).release(); },
+      "create_unique_id",
+      [](bool for_hosts) {
+        const std::string interfaces = socket_interfaces_in(process_environment());
+        RendezvousPoint point =
+            for_hosts ? RendezvousPoint::create_for_hosts(interfaces) : RendezvousPoint::create(interfaces);
+        return point.release();
+      },
+      nb::kw_only(), nb::arg("for_hosts") = false,
       "A new id. Rank 0 of its communicator must then be made in this process. Ranks of other hosts reach it where "
-      "PLAIT_SOCKET_IFNAME names an interface. Raises InvalidInput where it names none of this host.");
+      "PLAIT_SOCKET_IFNAME names an interface, or with `for_hosts`: then by the first interface that leads elsewhere, "
+      "if "
+      "PLAIT_SOCKET_IFNAME is not set. Raises InvalidInput where it names none of this host.");
 }
 
 }  // namespace

@@ -204,7 +204,8 @@ void bind_settings(nb::module_& module) {
       .def_ro("launcher", &LaunchEnvironment::launcher)
       .def_ro("rank", &LaunchEnvironment::rank)
       .def_ro("size", &LaunchEnvironment::size)
-      .def_ro("local_rank", &LaunchEnvironment::local_rank);
+      .def_ro("local_rank", &LaunchEnvironment::local_rank)
+      .def_ro("master", &LaunchEnvironment::master, "The host of rank 0, where ranks are on several; else empty.");
   module.def(
       "launch_environment", [] { return detect_launch_environment(); },
       "Rank and size as `plait run`, torchrun, mpirun, srun or another launcher gave them; None where none started "

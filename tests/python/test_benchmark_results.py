@@ -233,6 +233,67 @@ def test_what_is_not_stored(tree, capsys, changes, options, why):
     assert results_in(tree.root) == []
 
 
+def trained(**changes) -> dict:
+    """What the comparison of training might have written on two H100; `changes` are of its settings or of the rest."""
+    settings = {"networks": ["resnet50", "vgg16", "decoder"], "device": "cuda", "ranks": [1, 2], "batch": 64}
+    settings |= {"systems": ["nccl", "wins"], "precision": "bf16", "tokens": 8, "tiny": False}
+    data = made_up(TIMES) | {"program": "training_comparison", "what": "training", "failures": [], "left_out": []}
+    data |= {"settings": settings, "args": ["--json", "/some/where/new.json"]}
+    for name in ("config", "results", "out_of_bounds"):
+        del data[name]
+    for name, value in changes.items():
+        (settings if name in settings else data)[name] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "h100-2/2030-01-02-0123456/training.json"),
+        ({"ranks": [1]}, "h100-1/2030-01-02-0123456/training.json"),
+        ({"networks": ["vgg16"], "batch": 32}, "h100-2/2030-01-02-0123456/training-vgg16-batch-32.json"),
+        (
+            {"systems": ["nccl", "plait"], "precision": "fp32"},
+            "h100-2/2030-01-02-0123456/training-systems-nccl-plait-fp32.json",
+        ),
+        (
+            {"device": "cpu", "machine": {"cpu": "AMD EPYC", "usable_cores": 2}, "systems": ["gloo", "plait"]}
+            | {"precision": "fp32", "tiny": True},
+            "amd-epyc-2-cores/2030-01-02-0123456/training-tiny.json",
+        ),
+    ],
+)
+def test_places_of_training(changes, name):
+    assert stored.place_of(trained(**changes)).as_posix() == name
+
+
+def test_training_is_stored_and_later_results_take_its_place(tree):
+    assert tree.add(made_up(LONG_TIMES)) == 0
+    assert tree.add(trained()) == 0
+    later = "h100-2/2030-02-02-0123456/training.json"
+    assert tree.add(trained(start_time="2030-02-02T03:04:05+00:00")) == 0
+    assert results_in(tree.root) == ["h100-2/2030-01-02-0123456/all_reduce.json", later]
+    index = json.loads((tree.root / "benchmarks" / "results" / "index.json").read_text())
+    command = "python examples/11_training_comparison/compare.py --json new.json"
+    assert [(it["file"], it["shows"], it["command"]) for it in index][1] == (later, "training", command)
+    assert report.main(["--check"], tree.root) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"commit": ""}, "says no commit"),
+        ({"failures": ["vgg16 on 2 ranks by nccl: no memory"]}, "vgg16 on 2 ranks by nccl: no memory; not stored"),
+        ({"left_out": ["decoder on 2 ranks by wins"]}, "left out, decoder on 2 ranks by wins; not stored"),
+        ({"program": "another"}, "neither `plait bench --json` nor the comparison of training wrote it"),
+    ],
+)
+def test_training_that_is_not_stored(tree, capsys, changes, why):
+    assert tree.add(trained(**changes)) == 2
+    assert why in capsys.readouterr().err
+    assert results_in(tree.root) == []
+
+
 def test_commit_that_the_build_did_not_know(tree):
     assert tree.add(made_up(LONG_TIMES, commit=""), "--commit", "fedcba9876") == 0
     (name,) = results_in(tree.root)

@@ -65,6 +65,10 @@ def test_what_a_library_is_missing(program, library, tmp_path):
 def test_the_page_names_every_example():
     page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     programs = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".c"))
-    assert programs and sorted(set(re.findall(r"\]\((\w+\.(?:py|c))\)", page))) == programs
-    numbers = [name[:2] for name in programs if name[0].isdigit()]
+    # Of a folder, the program that one runs.
+    folders = sorted(path.parent.name for path in EXAMPLES.glob("[0-9]*/compare.py"))
+    assert folders == sorted(path.name for path in EXAMPLES.glob("[0-9]*/"))
+    linked = set(re.findall(r"\]\((\w+\.(?:py|c)|\w+/compare\.py)\)", page))
+    assert programs and linked == {*programs, *(f"{name}/compare.py" for name in folders)}
+    numbers = sorted(name[:2] for name in programs + folders if name[0].isdigit())
     assert numbers == [f"{number:02}" for number in range(1, len(numbers) + 1)]

@@ -347,19 +347,25 @@ def test_ranks_know_nothing_of_other_launchers():
         "PMIX_RANK": "2",
         "RANK": "1",
         "WORLD_SIZE": "7",
+        "LOCAL_RANK": "5",
+        "LOCAL_WORLD_SIZE": "6",
     }
     others |= {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "MASTER_PORT": "29500"}
     script = """
         import os
         import plait
+        from plait import _core
         with plait.init() as communicator:
-            print(communicator.rank, communicator.size, sorted({"RANK", "PMIX_RANK", "MASTER_PORT"} & set(os.environ)))
+            print(communicator.rank, communicator.size, sorted({"RANK", "PMIX_RANK", "MASTER_PORT"} & set(os.environ)),
+                  os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"], _core.launch_environment().launcher)
         """
     for ranks in (1, 2):
         program = [sys.executable, "-c", textwrap.dedent(script)]
         result = cli("run", "-n", ranks, "--", *program, **others)
         assert result.returncode == 0, result.stderr
-        assert sorted(result.stdout.splitlines()) == [f"{rank} {ranks} ['MASTER_PORT']" for rank in range(ranks)]
+        assert sorted(result.stdout.splitlines()) == [
+            f"{rank} {ranks} ['MASTER_PORT'] {rank} {ranks} plait run" for rank in range(ranks)
+        ]
 
 
 def test_no_test_is_a_rank_of_somebodys_job():

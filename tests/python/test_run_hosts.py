@@ -74,13 +74,15 @@ def test_one_job_on_all_hosts(shell):
         import os, numpy, plait
         comm = plait.init()
         total = comm.all_reduce(numpy.full(1000, comm.rank + 1.0))
-        print(comm.rank, comm.size, os.environ["PLAIT_LOCAL_RANK"], total[-1], os.environ.get("NCCL_DEBUG"),
-              os.environ.get("MINE"), os.environ.get("OTHER"), os.environ.get("SECRET_OF_SHELL"))
+        assert os.environ["LOCAL_RANK"] == os.environ["PLAIT_LOCAL_RANK"]
+        print(comm.rank, comm.size, os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"], total[-1],
+              *map(os.environ.get, ("NCCL_DEBUG", "MINE", "OTHER", "SECRET_OF_SHELL")))
         """
     given = {"NCCL_DEBUG": "WARN", "MINE": "1", "SECRET_OF_SHELL": "no"}
     done = run_on(shell, "here:2,there:1", script, "-x", "MINE", "-x", "OTHER=a b", **given)
     assert done.returncode == 0, done.stderr
-    wanted = [f"{rank} 3 {local} 6.0 WARN 1 a b None" for rank, local in ((0, 0), (1, 1), (2, 0))]
+    ranks = ((0, 0, 2), (1, 1, 2), (2, 0, 1))
+    wanted = [f"{rank} 3 {local} {of_host} 6.0 WARN 1 a b None" for rank, local, of_host in ranks]
     assert sorted(done.stdout.splitlines()) == wanted
 
 

@@ -8,11 +8,11 @@ import json
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch_forks
 from ranks import environment, why_no_network
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
@@ -33,14 +33,24 @@ RANKS = 3
 SECONDS = 240  # after which a program hangs
 
 
-def start(*arguments: object, **changes: str) -> subprocess.Popen[str]:
-    """A program that imports torch and plait.torch."""
-    command = [sys.executable, *map(str, arguments)]
-    variables = environment(OMP_NUM_THREADS="1", **changes)
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables)
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("programs")
+    with torch_forks.Forks(environment(OMP_NUM_THREADS="1"), folder) as forks:
+        yield forks
 
 
-def ends(programs: list[subprocess.Popen[str]]) -> list[str]:
+@pytest.fixture(scope="module")
+def start(forks) -> Callable[..., torch_forks.Program]:
+    """Begins a program that uses torch and plait.torch: start(file, argument, ..., NAME=value)."""
+
+    def start(*arguments: object, **changes: str) -> torch_forks.Program:
+        return forks.begin(list(map(str, arguments)), environment(OMP_NUM_THREADS="1", **changes))
+
+    return start
+
+
+def ends(programs: list[torch_forks.Program]) -> list[str]:
     """What the programs print until they end, all of them in time."""
     printed = ["it hangs"] * len(programs)
     try:
@@ -55,7 +65,7 @@ def ends(programs: list[subprocess.Popen[str]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory) -> Callable[[str], list[dict[str, str]]]:
+def outcomes(tmp_path_factory, start) -> Callable[[str], list[dict[str, str]]]:
     """How every scenario of a backend ended, by rank. All run in the same processes: importing torch takes long."""
 
     @functools.cache
@@ -76,8 +86,9 @@ def test_scenario(outcomes, backend, name):
 
 
 START = """
-import os, signal, sys
+import os, signal, sys, time
 from datetime import timedelta
+from pathlib import Path
 import plait, plait.torch, torch
 import torch.distributed as dist
 
@@ -96,21 +107,32 @@ def failure(call):
     else:
         print("no failure", flush=True)
 
+def stay():  # until another rank lets this one go
+    while not Path(sys.argv[3], "done").exists():
+        time.sleep(0.01)
+
+def let_go():
+    Path(sys.argv[3], "done").touch()
+
 def outlive_torchrun():
     # When one rank is killed, torchrun at once asks the others to end: they say first what they saw.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 """
 
 
-def start_ranks(
-    code: str, tmp_path: Path, size: int = 2, ranks: list[int] | None = None
-) -> list[subprocess.Popen[str]]:
-    program = tmp_path / "program.py"
-    program.write_text(START + code)
-    return [start(program, rank, size, tmp_path) for rank in (range(size) if ranks is None else ranks)]
+@pytest.fixture
+def start_ranks(start, tmp_path) -> Callable[..., list[torch_forks.Program]]:
+    """Begins ranks that run START and the code: all of `size`, or those of `ranks`."""
+
+    def start_ranks(code: str, size: int = 2, ranks: list[int] | None = None) -> list[torch_forks.Program]:
+        program = tmp_path / "program.py"
+        program.write_text(START + code)
+        return [start(program, rank, size, tmp_path) for rank in (range(size) if ranks is None else ranks)]
+
+    return start_ranks
 
 
-def test_a_killed_rank_is_named(tmp_path):
+def test_a_killed_rank_is_named(start_ranks):
     code = """
 rank = meet()
 if rank == 0:
@@ -122,31 +144,31 @@ else:
     dist.send(torch.zeros(1), 0)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    collective, message, later = ends(start_ranks(code, tmp_path))[0].splitlines()
+    collective, message, later = ends(start_ranks(code))[0].splitlines()
     assert re.match(r"PeerFailed .*rank 1 .*(died|ended)", collective), collective
     assert re.match(r"PeerFailed messages from rank 1 to rank 0: .*rank 1 is rank 0", message), message
     assert later == collective
 
 
-def test_an_error_that_ends_a_rank_reaches_the_others(tmp_path):
+def test_an_error_that_ends_a_rank_reaches_the_others(start_ranks):
     code = """
 if meet() == 0:
     failure(lambda: dist.all_reduce(torch.ones(3)))
 else:
     raise ValueError("this data cannot be read")
 """
-    printed = ends(start_ranks(code, tmp_path))[0]
+    printed = ends(start_ranks(code))[0]
     assert "PeerFailed" in printed and "rank 1: ValueError: this data cannot be read" in printed, printed
 
 
-def test_a_rank_that_never_comes_is_named(tmp_path):
-    alone = ends(start_ranks("failure(lambda: meet(1, 'a'))", tmp_path, ranks=[0]))[0]
+def test_a_rank_that_never_comes_is_named(start_ranks):
+    alone = ends(start_ranks("failure(lambda: meet(1, 'a'))", ranks=[0]))[0]
     assert "Timeout" in alone and "rank 1 of 2 did not arrive within 1 s" in alone, alone
-    alone = ends(start_ranks("failure(lambda: meet(1, 'b'))", tmp_path, ranks=[1]))[0]
+    alone = ends(start_ranks("failure(lambda: meet(1, 'b'))", ranks=[1]))[0]
     assert "Timeout rank 0 of the process group did not come within 1 s" in alone, alone
 
 
-def test_calls_without_a_peer_end(tmp_path):
+def test_calls_without_a_peer_end(start_ranks):
     code = """
 rank = meet(1)
 if rank == 0:
@@ -155,42 +177,41 @@ if rank == 0:
     dist.destroy_process_group()
     failure(work.wait)
     failure(lambda: dist.distributed_c10d._world)  # the program goes on
+    let_go()
 else:
-    dist.barrier() if False else None
-    import time
-    time.sleep(4)
+    stay()
 """
-    first, second, _ = ends(start_ranks(code, tmp_path))[0].splitlines()
+    first, second, _ = ends(start_ranks(code))[0].splitlines()
     assert first.startswith("Timeout messages from rank 0 to rank 1: rank 1 made no call"), first
     assert "in these words" not in first, first
     assert second.startswith(("PeerFailed", "Error", "Timeout")), second
 
 
-def test_a_message_that_nobody_sends_is_told_with_the_ranks_of_the_group(tmp_path):
+def test_a_message_that_nobody_sends_is_told_with_the_ranks_of_the_group(start_ranks):
     code = """
 rank = meet(1)
 if rank == 0:
     failure(lambda: dist.recv(torch.ones(3), 1))
+    let_go()
 else:
-    import time
-    time.sleep(10)
+    stay()
 """
-    told = ends(start_ranks(code, tmp_path))[0]
+    told = ends(start_ranks(code))[0]
     assert told.startswith("Timeout messages from rank 1 to rank 0: rank 1 made no call"), told
     assert "in these words" not in told, told
 
 
-def test_sizes_that_do_not_add_up_are_told(tmp_path):
+def test_sizes_that_do_not_add_up_are_told(start_ranks):
     code = """
 meet()
 failure(lambda: dist.all_to_all_single(torch.empty(3), torch.empty(4), [1, 2], [2, 1]))
 """
-    for told in ends(start_ranks(code, tmp_path)):
+    for told in ends(start_ranks(code)):
         assert "all_to_all_single: the sizes of the parts of the input are [2, 1];" in told, told
         assert "together they must be its 4 rows" in told, told
 
 
-def test_a_program_may_end_without_waiting(tmp_path):
+def test_a_program_may_end_without_waiting(start_ranks):
     code = """
 rank = meet()
 works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(50)]
@@ -199,21 +220,27 @@ if rank == 0:
 future = works[-1].get_future().then(lambda future: future.value()[0] + 1)
 print("the end")
 """
-    ranks = start_ranks(code, tmp_path)
+    ranks = start_ranks(code)
     assert ends(ranks) == ["the end\n"] * 2
     assert [rank.returncode for rank in ranks] == [0, 0]
 
 
-def torchrun(tmp_path: Path, code: str, *options: str, is_failure: bool = False) -> str:
-    program = tmp_path / "program.py"
-    program.write_text(START + code)
-    run = start("-m", "torch.distributed.run", "--nproc-per-node", 2, *options, program, tmp_path)
-    printed = ends([run])[0]
-    assert (run.returncode != 0) == is_failure, printed
-    return printed
+@pytest.fixture
+def torchrun(start, tmp_path) -> Callable[..., str]:
+    """Runs START and the code under torchrun, whose ranks import torch themselves; gives what all printed."""
+
+    def torchrun(code: str, *options: str, is_failure: bool = False) -> str:
+        program = tmp_path / "program.py"
+        program.write_text(START + code)
+        run = start("-m", "torch.distributed.run", "--nproc-per-node", 2, *options, program, tmp_path)
+        printed = ends([run])[0]
+        assert (run.returncode != 0) == is_failure, printed
+        return printed
+
+    return torchrun
 
 
-def test_torchrun(tmp_path):
+def test_torchrun(torchrun):
     code = """
 for again in range(2):
     dist.init_process_group("plait")
@@ -226,11 +253,11 @@ for again in range(2):
     dist.destroy_process_group()
 print("ready", flush=True)
 """
-    printed = torchrun(tmp_path, code)
+    printed = torchrun(code)
     assert printed.count("ready") == 2 and "warn" not in printed.lower().replace("userwarning", ""), printed
 
 
-def test_ranks_over_nodes(tmp_path):
+def test_ranks_over_nodes(torchrun):
     if why_no_network():
         pytest.skip(why_no_network())
     code = """
@@ -249,11 +276,11 @@ if rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 failure(dist.barrier)
 """
-    printed = torchrun(tmp_path, code, is_failure=True)
+    printed = torchrun(code, is_failure=True)
     assert re.search(r"PeerFailed .*rank 1 ", printed), printed
 
 
-def test_spawn(tmp_path):
+def test_spawn(start_ranks):
     code = """
 def work(rank, port):
     store = dist.TCPStore("127.0.0.1", int(port), 2, is_master=rank == 0)
@@ -270,10 +297,10 @@ if __name__ == "__main__":
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    assert ends(start_ranks(code, tmp_path, ranks=[port]))[0].count("ready") == 2
+    assert ends(start_ranks(code, ranks=[port]))[0].count("ready") == 2
 
 
-def test_torchrun_restarts_after_a_rank_was_killed(tmp_path):
+def test_torchrun_restarts_after_a_rank_was_killed(torchrun):
     code = """
 outlive_torchrun()
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -288,6 +315,6 @@ dist.all_reduce(tensor := torch.ones(1))
 print(f"attempt {attempt}: {tensor.item()}", flush=True)
 dist.destroy_process_group()
 """
-    printed = torchrun(tmp_path, code, "--max-restarts", "1")
+    printed = torchrun(code, "--max-restarts", "1")
     assert re.search(r"PeerFailed .*rank 1 ", printed), printed
     assert printed.count("attempt 1: 2.0") == 2, printed

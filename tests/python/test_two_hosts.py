@@ -185,14 +185,17 @@ def test_a_port_that_is_taken_is_named(hosts):
     assert "port 4321 of this host is in use; set PLAIT_MASTER_PORT" in error
 
 
-def test_ranks_meet_by_an_id(hosts):
-    script = """
+@pytest.mark.parametrize(
+    ("how", "said"), [("", {"PLAIT_SOCKET_IFNAME": "cable"}), ("for_hosts=True", {})], ids=["by_name", "by_itself"]
+)
+def test_ranks_meet_by_an_id(hosts, how, said):
+    script = f"""
         import sys
         import numpy as np
         import plait
 
         if len(sys.argv) == 1:
-            id = plait.create_unique_id()
+            id = plait.create_unique_id({how})
             print(id, flush=True)
         else:
             id = plait.UniqueId.parse(sys.argv[1])
@@ -200,7 +203,7 @@ def test_ranks_meet_by_an_id(hosts):
             assert (c.all_reduce(np.ones(1000)) == 2).all()
         print("right")
         """
-    first = hosts.start(0, script, PLAIT_SOCKET_IFNAME="cable")
+    first = hosts.start(0, script, **said)
     second = hosts.start(1, script, first.stdout.readline().strip())
     assert outputs([first, second]) == ["right"] * 2
 

@@ -126,6 +126,9 @@ class Job:
 
     def _rank(self, rank: int, size: int, local: int, more: Mapping[str, str], stdin: int | None) -> Process:
         variables = {"PLAIT_RANK": str(rank), "PLAIT_WORLD_SIZE": str(size), "PLAIT_LOCAL_RANK": str(local), **more}
+        # Programs written for torchrun choose their GPU by these. RANK and WORLD_SIZE stay away: with a MASTER_ADDR and
+        # a MASTER_PORT that are left over, torch.distributed would take the store of another job.
+        variables |= {"LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(self._size)}
         label = b"[%d] " % rank if self._tag else b""
         return Process(f"rank {rank}", self._command, self._environment | variables, stdin, label)
 

@@ -15,7 +15,8 @@ _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
 _DESCRIPTION = """\
 Starts N times COMMAND, each with PLAIT_RANK, PLAIT_WORLD_SIZE, PLAIT_LOCAL_RANK and PLAIT_JOB in its environment, from
 which `plait.init()` makes a communicator. Variables by which another launcher tells a process its rank and their number
-(mpirun, srun, RANK and WORLD_SIZE, ...) are taken out: they are not about these ranks. Passes on their output line by
+(mpirun, srun, RANK and WORLD_SIZE, ...) are taken out: they are not about these ranks. LOCAL_RANK and LOCAL_WORLD_SIZE
+are set, too, for programs of PyTorch; `import plait.torch` gives these the rest. Passes on their output line by
 line, and the signals that it gets itself.
 When a rank fails, the others get a grace time, in which they find out and say what happened, and are then ended.
 Where all of them are stopped (SIGSTOP), they get none. Nothing that was started outlives `plait run`: what ranks leave

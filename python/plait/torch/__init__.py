@@ -16,6 +16,7 @@ except ImportError as error:
 
 from .hooks import all_reduce_hook, monitored_barrier
 from .process_group import ProcessGroup
+from .store_of_job import register as _register_stores
 
 __all__ = ["ProcessGroup", "all_reduce_hook", "monitored_barrier"]
 
@@ -36,3 +37,4 @@ if not hasattr(dist.Backend, "PLAIT"):
     # ShardedTensor, for one, makes tensors on any GPU that a backend names.
     _devices = ["cpu", "cuda"] if torch.cuda.device_count() else ["cpu"]
     dist.Backend.register_backend("plait", _create, extended_api=True, devices=_devices)
+    _register_stores()

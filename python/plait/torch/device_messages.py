@@ -23,7 +23,7 @@ from ..errors import Error, InvalidArgument
 from .device_calls import DeviceCalls, TorchStreams, check_not_capturing
 from .device_work import LaterWork
 from .failures import names_of_ends
-from .rendezvous import await_key
+from .rendezvous import await_key, new_id
 from .tensors import Staged, bytes_of_row, row_of
 
 Explain = Callable[[Error], Error]
@@ -251,7 +251,7 @@ class DeviceLane:
             f"rank {peer} made no call with a tensor on a GPU for the messages {self._words()}; both ends have theirs "
             f"on GPUs, or both in host memory"
         )
-        id = _core.create_unique_id() if self._end == 0 else None
+        id = new_id() if self._end == 0 else None
         self._store.set(f"{name}/{self._end}", str(id) if id else "")
         other = f"{name}/{1 - self._end}"
         try:

@@ -25,7 +25,7 @@ from .. import _core
 from ..communicator import Communicator
 from ..errors import Error, Mismatch
 from .failures import names_of_ends
-from .rendezvous import await_key
+from .rendezvous import await_key, new_id
 from .tensors import Staged, bytes_of_row, row_of
 from .work import Work
 
@@ -215,7 +215,7 @@ class Lane:
         """Waits until the other end needs the lane, too: nothing else could be told to a call that is destroyed."""
         name = f"{self._source}-{self._destination}"
         what = f"rank {self._peer()} made no call for the messages from rank {self._source} to {self._destination}"
-        id = _core.create_unique_id() if self._end == 0 else None
+        id = new_id() if self._end == 0 else None
         self._store.set(f"{name}/{self._end}", str(id) if id else "")
         other = f"{name}/{1 - self._end}"
         self._is_wanted()

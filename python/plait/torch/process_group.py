@@ -6,7 +6,6 @@ Methods have c10d's names and arguments, which are lists of tensors although eac
 from __future__ import annotations
 
 import atexit
-import copy
 import os
 import sys
 import warnings
@@ -29,6 +28,7 @@ from .gpus import Gpus
 from .messages import Messages
 from .operations import function_of_bits, is_of_bits, name_of, operation_of
 from .rendezvous import await_all, meet
+from .settings import settings_with
 from .short_forms import long_form
 from .sparse import all_reduce_sum, check_sum, is_sparse
 from .tensors import HOST, check_alike, check_tensor, distinct, lies_as_is, place_of
@@ -36,7 +36,6 @@ from .work import CallQueue, DroppedWorks, Work, WorkOfMany, await_callbacks
 
 Tensors = Sequence[torch.Tensor]
 
-_MOST_SECONDS = 7 * 24 * 3600.0  # the longest time-out that Plait's settings take
 _SECONDS_AT_EXIT = 5.0
 _NO_TIME = timedelta()
 _groups: weakref.WeakSet = weakref.WeakSet()  # that were not destroyed yet
@@ -70,7 +69,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._global_ranks = list(global_ranks) or list(range(size))
         self._failures = Failures(name, global_ranks)
         self._check = Checks(rank, size)
-        self._settings = _with_timeout(settings, timeout)
+        self._settings = settings_with(settings, timeout)
         self._timeout = timedelta(seconds=self._settings.timeout_seconds)
         try:
             self._communicator, token = meet(store, rank, size, self._settings)
@@ -635,15 +634,6 @@ class ProcessGroup(dist.ProcessGroup):
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
-
-
-def _with_timeout(settings: _core.Settings | None, timeout: timedelta) -> _core.Settings:
-    """The settings of a group: those given, or those of the environment, with the time-out of torch.distributed."""
-    if settings is not None and not isinstance(settings, _core.Settings):
-        raise InvalidArgument(f"pg_options: a {type(settings).__name__} is none; pass plait.Settings(...), or nothing")
-    made = _core.Settings.from_environment() if settings is None else copy.deepcopy(settings)
-    made.timeout_seconds = made.bootstrap_timeout_seconds = min(timeout.total_seconds(), _MOST_SECONDS)
-    return made
 
 
 # A forked child has no rank of its own, and must not end those of its parent.

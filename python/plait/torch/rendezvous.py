@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
@@ -45,10 +46,17 @@ def meet_on_gpus(store: Store, rank: int, size: int, settings: _core.Settings, g
     return communicator
 
 
+def new_id() -> _core.UniqueId:
+    """An id that ranks of other hosts can reach, too, where a launcher says that there are any."""
+    size = os.environ.get("PLAIT_WORLD_SIZE") or os.environ.get("WORLD_SIZE")
+    of_this_host = os.environ.get("LOCAL_WORLD_SIZE", size)
+    return _core.create_unique_id(for_hosts=of_this_host != size or bool(os.environ.get("PLAIT_MASTER_ADDR")))
+
+
 def _share_id(store: Store, name: str, rank: int, size: int, settings: _core.Settings, what: str) -> _core.UniqueId:
     """The id that rank 0 makes. `what`: the words of the error if it does not come."""
     if rank == 0:
-        id = _core.create_unique_id()
+        id = new_id()
         if size > 1:
             store.set(name, str(id))
         return id

@@ -44,8 +44,8 @@ Environment without(Environment environment, const std::string& name) {
 }
 
 const Environment& plait_run() {
-  static const Environment kEnvironment{
-      {"PLAIT_RANK", "1"}, {"PLAIT_WORLD_SIZE", "4"}, {"PLAIT_LOCAL_RANK", "1"}, {"PLAIT_JOB", "d1c7"}};
+  static const Environment kEnvironment{{"PLAIT_RANK", "1"},   {"PLAIT_WORLD_SIZE", "4"}, {"PLAIT_LOCAL_RANK", "1"},
+                                        {"PLAIT_JOB", "d1c7"}, {"LOCAL_RANK", "1"},       {"LOCAL_WORLD_SIZE", "2"}};
   return kEnvironment;
 }
 
@@ -99,6 +99,19 @@ TEST(LaunchEnvironment, PlaitRun) {
   EXPECT_EQ(launch.local_rank, 1);
   EXPECT_NE(launch.job_key.find("d1c7"), std::string::npos);
   EXPECT_EQ(detect(without(plait_run(), "PLAIT_LOCAL_RANK")).local_rank, 1);
+}
+
+// What `plait run` says for programs of torchrun is about no other launcher, also where one starts within its ranks.
+TEST(LaunchEnvironment, PlaitRunIsNotTwoLaunchers) {
+  const Environment left{{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}};
+  EXPECT_FALSE(detect_launch_environment(left, no_ancestor).has_value());
+  for (const Environment& environment : {open_mpi_4(), slurm()}) {
+    const LaunchEnvironment alone = detect(environment), launch = detect(with(environment, left));
+    EXPECT_EQ(launch.launcher, alone.launcher);
+    EXPECT_EQ(launch.local_rank, alone.local_rank);
+    EXPECT_EQ(launch.job_key, alone.job_key);
+    EXPECT_EQ(launch.master, alone.master);
+  }
 }
 
 TEST(LaunchEnvironment, Torchrun) {
