@@ -85,7 +85,7 @@ GPU_PACKAGE_OPTIONS = -DPLAIT_PYTHON=ON -DPLAIT_CUDA=system '-DCMAKE_CUDA_ARCHIT
   '-DPython_EXECUTABLE=$(shell command -v $(PYTHON))' '-DPLAIT_PYTHON_FOLDER=$(GPU_PACKAGE)' '-DPLAIT_COMMIT=$(COMMIT)'
 gpu-package:
 	cmake --log-level=NOTICE -S . -B $(GPU_BUILD) -G Ninja $(GPU_PACKAGE_OPTIONS)
-	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core
+	cmake --build $(GPU_BUILD) -j $(JOBS) --target _core plait_nccl
 
 gpu-python-test: gpu-package  ## build, then test arrays of torch, CuPy, numba and JAX in GPU memory
 	$(PYTHON) tests/gpu/python_test.py '$(GPU_PACKAGE)'
@@ -132,10 +132,11 @@ release:  ## build the C and C++ interface with kernels for all GPU targets, for
 # Wheels have kernels for all targets as well. pip makes one for systems like this; auditwheel looks at what it links, and
 # names the oldest systems that have it.
 WHEELS ?= build/wheels
-wheel:  ## build a wheel with kernels for all GPU targets, tagged manylinux, in WHEELS (default build/wheels)
+wheel:  ## build and check a wheel with kernels for all GPU targets, tagged manylinux, in WHEELS (default build/wheels)
 	$(PREPARE) build wheel
 	@rm -rf build/linux-wheel && CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(VENV)/bin/python -m pip wheel -q --no-deps -w build/linux-wheel .
 	@$(IN_VENV) auditwheel repair --only-plat -w '$(WHEELS)' build/linux-wheel/*.whl && ls '$(WHEELS)'/*
+	@$(VENV)/bin/python tools/check_wheel.py --manylinux $(if $(filter-out off,$(PLAIT_CUDA)),--kernels) "$$(ls -t '$(WHEELS)'/*.whl | head -n 1)"
 
 # Root only copies files: other users could not rebuild what root has built.
 # In containers the folder is often root's own, and then root may build.
