@@ -85,7 +85,8 @@ void Communicator::Impl::run_on_host(const Call& call, const void* input, void* 
   check_scalar_on_host(call, rank, *scalar);
   const BoundPlan& its = bound_for(call);
   host.check_usable();  // before an input in place is multiplied for nothing
-  host.run(its, call, products.make(call, rank, message_bytes(call, size), *scalar, input, output), output);
+  void* const may_hold = its.plan->plan().in_place ? output : nullptr;  // products in the output are a call in place
+  host.run(its, call, products.make(call, rank, message_bytes(call, size), *scalar, input, may_hold), output);
   products.release();
 }
 

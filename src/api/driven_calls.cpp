@@ -11,6 +11,7 @@
 #include "api/choice_for.hpp"
 #include "base/error.hpp"
 #include "base/figures.hpp"
+#include "plan/proof_size.hpp"
 #include "plan/through_host.hpp"
 #include "plan/verifier.hpp"
 #include "runtime/driven_reduces.hpp"
@@ -70,12 +71,17 @@ bool DrivenCalls::is_short(const Call& call) const {
   return message_bytes(call, tuner_.machine().ranks()) <= cpu_reduce_bytes_ * groups;
 }
 
-// All chunks have the plan of the call.
+// All chunks have the plan of the call. One that lanes cannot take or have no room for is none.
 std::optional<DrivenCalls::Ready> DrivenCalls::with_plan(const Call& call, std::shared_ptr<const VerifiedPlan> plan) {
   if (!plan) return {};
   Call chosen = call;
   chosen.plan = plan->fingerprint();
-  lanes_.front().communicator.give(plan);
+  try {
+    lanes_.front().communicator.give(plan);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    return {};
+  }
   const CallChunks chunks = cut(call).with(chosen);
   if (!has_room(chunks.call(0)) || !has_room(chunks.call(chunks.count() - 1))) return {};
   return Ready{chunks, std::move(plan)};
@@ -98,19 +104,21 @@ std::shared_ptr<const VerifiedPlan> DrivenCalls::plan_named(const char* algorith
 }
 
 std::shared_ptr<const VerifiedPlan> DrivenCalls::plan_of_tuner(const Call& call) {
-  const std::shared_ptr<const VerifiedPlan> plan = tuner_.plan(choice_for(tuner_, call).plan);
-  if (lanes_.front().communicator.network_reaches_gpus() && can_be_driven(plan->plan(), true)) return plan;
+  if (tuner_.machine().ranks() > kMostRanks) return nullptr;
+  std::shared_ptr<const VerifiedPlan> plan = tuner_.plan(choice_for(tuner_, call).plan);
+  if (can_be_driven(plan->plan(), lanes_.front().communicator.network_reaches_gpus())) return plan;
   return known(join(plan->fingerprint()), [&] { return through_host(plan->plan()); });
 }
 
 // Plans are made once. One that ranks cannot have is remembered as well: of groups that lie on several nodes there is
-// no ring.
+// no ring, and some plans are too large to prove with copies added.
 std::shared_ptr<const VerifiedPlan> DrivenCalls::known(const std::string& name, const std::function<Plan()>& make) {
   const auto [found, is_new] = plans_.try_emplace(name);
   std::shared_ptr<const VerifiedPlan>& plan = found->second;
   if (!is_new || tuner_.machine().ranks() > kMostRanks) return plan;
   try {
     plan = std::make_shared<const VerifiedPlan>(verify(make()));
+  } catch (const PlanTooLarge&) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
   }
@@ -133,18 +141,18 @@ void DrivenCalls::run(const Call& call, const void* input, void* output, const S
   ++calls_;
 }
 
-// The output of an all-reduce may hold the products. Others have none, or a shorter one. A plan that cannot run in
-// place gets its input from elsewhere; other ranks need not know.
+// The output of an all-reduce may hold the products, which makes it a call in place; those of others may be shorter. A
+// plan that cannot run in place gets its input from elsewhere; other ranks need not know.
 const void* DrivenCalls::prepared_input(const Call& call, const VerifiedPlan& plan, const void* input, void* output,
                                         const Scalar* scalar) const {
   const Communicator& caller = lanes_.front().communicator;
   ReduceDevice& gpu = *lanes_.front().gpu;
   const size_t elements = input_elements(call, caller.size(), caller.rank());
-  const bool needs_copy = !plan.plan().in_place && has_both_in_place(call, caller.rank(), input, output);
   if (scalar != nullptr) {
-    const bool is_in_output = call.collective == Collective::kAllReduce && !needs_copy;
+    const bool is_in_output = call.collective == Collective::kAllReduce && plan.plan().in_place;
     return gpu.multiply(*scalar, input, is_in_output ? output : nullptr, elements);
   }
+  const bool needs_copy = !plan.plan().in_place && has_both_in_place(call, caller.rank(), input, output);
   return needs_copy ? gpu.copy(input, elements * size_of(call.type)) : input;
 }
 
@@ -188,10 +196,8 @@ void DrivenCalls::give_up() noexcept {
   for (const Lane& lane : lanes_) lane.gpu->give_up();
 }
 
-// The lanes may forget plans that they were given before.
 void DrivenCalls::give(const std::shared_ptr<const VerifiedPlan>& plan) {
   ready_.clear();
-  plans_.clear();
   for (Lane& lane : lanes_) lane.communicator.give(plan);
 }
 

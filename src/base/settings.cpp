@@ -283,7 +283,9 @@ constexpr Setting kSettings[] = {
        return read_number_of<&Settings::cpu_driven_bytes>(kCpuBytes, text, settings);
      },
      [](const Settings& settings) { return join(settings.cpu_driven_bytes); },
-     "the longest message that it drives without a pinned algorithm, longer ones are staged; the same on all ranks"},
+     "the longest all-reduce that it drives without a pinned algorithm, other collectives to a quarter; longer ones "
+     "are "
+     "staged; the same on all ranks"},
     {"PLAIT_GPU_MESSAGES", "host or direct", read_gpu_messages,
      [](const Settings& settings) { return std::string(name(settings.gpu_messages)); },
      "whether messages of calls that it drives go through host memory, or straight from GPU to GPU where UCX on all "

@@ -121,8 +121,8 @@ class HostDetour {
         message.number = its.messages++;
         return;
       }
-      message = {its.signals++, {rank, Buffer::kHost, its.host_slots}};
-      its.host_slots += it.chunks;
+      message = {its.signals++, {rank, Buffer::kScratch, its.scratch_slots}};
+      its.scratch_slots += it.chunks;
     });
   }
 

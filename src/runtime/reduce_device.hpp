@@ -33,7 +33,7 @@ class ReduceDevice {
   virtual bool is_done(uint64_t number) = 0;
 
   // Multiplies so many elements of `input` by the scalar, into `output`, which is `input` or apart; null: into memory
-  // of this device, until the next product. Returns where the products are, when they are.
+  // of this device, until the next product or copy. Returns where the products are, when they are.
   virtual const void* multiply(const Scalar& scalar, const void* input, void* output, size_t elements) = 0;
 
   // Copies so many bytes of a GPU buffer into memory of this device, until the next copy or product. Returns where they

@@ -237,6 +237,31 @@ TEST_F(CpuDrivenRing, PinnedAlgorithms) {
   }
 }
 
+// Products are not put into the output then, for that would be a call in place; on host memory neither.
+TEST_F(CpuDrivenRing, ProductsForAPlanThatCannotRunInPlace) {
+  const std::vector<int> hosts = {0, 0, 1};
+  AlgorithmArguments arguments;
+  arguments.ranks = 3;
+  arguments.node_of = hosts;
+  Plan made = make_plan("ring", arguments);
+  made.in_place = false;
+  const auto plan = std::make_shared<const VerifiedPlan>(verify(std::move(made)));
+  expect_all_well(run_processes(3, kLimit, on_gpus(hosts, driven_settings(""), [&](Communicator& communicator) {
+                                  communicator.give(plan);
+                                  const Call call = call_by(*plan, DataType::kInt32, ReduceOp::kSum, 20'000);
+                                  block_and_check(communicator, call, 0, {}, true);
+                                  require(communicator.served_calls() == 1, "the call was not driven");
+                                  CallBuffers buffers(call, 3, communicator.rank(), {});
+                                  fill_input(call, 3, communicator.rank(), 1, buffers.input());
+                                  buffers.remember();
+                                  const Scalar factor = exact_scalar(call.type, communicator.rank());
+                                  communicator.run(call, buffers.input(), buffers.output(), &factor);
+                                  buffers.require_untouched_surroundings();
+                                  require(count_wrong(call, 3, communicator.rank(), 1, buffers.output(), true) == 0,
+                                          "a wrong sum on host memory");
+                                })));
+}
+
 // Groups of one host, by a plan of the caller's: what passes between groups is the CPU's copy in shared memory.
 TEST(CpuDrivenOnOneHost, RandomCallsOfGroups) {
   Random random(run_seed());

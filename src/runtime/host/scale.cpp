@@ -165,7 +165,8 @@ void scale(const void* input, void* output, size_t elements, const Scalar& scala
 const void* Products::make(const Call& call, int rank, size_t bytes, const Scalar& scalar, const void* input,
                            void* output) {
   if (bytes == 0) return input;
-  void* const to = holds_products(call.collective, call.root, rank) ? output : memory_of(bytes);
+  const bool is_in_output = output != nullptr && holds_products(call.collective, call.root, rank);
+  void* const to = is_in_output ? output : memory_of(bytes);
   scale(input, to, bytes / size_of(call.type), scalar);
   return to;
 }

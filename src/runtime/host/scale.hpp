@@ -23,8 +23,8 @@ void scale(const void* input, void* output, size_t elements, const Scalar& scala
 // The products of one rank's calls, one call after the other.
 class Products {
  public:
-  // Multiplies the rank's input of `bytes` bytes and returns where the products are: in `output` if that may hold them,
-  // else in memory that is kept until release(). Throws kResources if the system has no memory.
+  // Multiplies the rank's input of `bytes` bytes and returns where the products are: in `output` if there is one and it
+  // may hold them, else in memory that is kept until release(). Throws kResources if the system has no memory.
   const void* make(const Call& call, int rank, size_t bytes, const Scalar& scalar, const void* input, void* output);
   // Frees memory that is too much to keep for the next call.
   void release();

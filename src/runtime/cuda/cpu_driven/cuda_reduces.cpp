@@ -66,7 +66,7 @@ struct CudaReduces::Impl {
 
   void add_queue(uint32_t first_share, uint32_t ctas);
   void launch(const Served& served, uint32_t first_share, uint32_t ctas, uint64_t number, uint64_t first) const;
-  void* room(size_t bytes);
+  void* room_for_input(size_t bytes);
   void check() const;
 
   PeerMemory memory;
@@ -77,8 +77,8 @@ struct CudaReduces::Impl {
   WorkQueues queues;
   std::shared_ptr<std::byte> mapped;  // host memory
   std::byte* mapped_on_device = nullptr;
-  void* inputs = nullptr;
-  size_t input_bytes = 0;
+  std::vector<void*> inputs;  // memory for one, the last is in use
+  size_t input_bytes = 0;     // of the last
   uint32_t polls = 0;
 };
 
@@ -100,20 +100,20 @@ CudaReduces::Impl::Impl(PeerMemory its_memory, std::vector<int> its_ranks, Optio
 }
 
 CudaReduces::Impl::~Impl() {
-  if (inputs != nullptr) cudaFree(inputs);
+  for (void* const it : inputs) cudaFree(it);
   if (mapped) cudaHostUnregister(mapped.get());
 }
 
-// In the order of the stream, since freeing memory at once would wait for kernels of others on this GPU.
-void* CudaReduces::Impl::room(size_t bytes) {
-  if (bytes <= input_bytes) return inputs;
-  const cudaStream_t stream = served.front()->stream.get();
-  if (inputs != nullptr) check_cuda(cudaFreeAsync(inputs, stream), "freeing memory for inputs");
-  inputs = nullptr;
-  input_bytes = 0;
-  check_cuda(cudaMallocAsync(&inputs, bytes, stream), bytes, " bytes of memory for an input");
-  input_bytes = bytes;
-  return inputs;
+// Memory that networks can register. Nothing is freed before the end, which would wait for kernels of others on this
+// GPU; so sizes at least double.
+void* CudaReduces::Impl::room_for_input(size_t bytes) {
+  if (bytes <= input_bytes) return inputs.back();
+  const size_t more = std::max(bytes, 2 * input_bytes);
+  void* room = nullptr;
+  check_cuda(cudaMalloc(&room, more), more, " bytes of memory for an input");
+  inputs.push_back(room);
+  input_bytes = more;
+  return room;
 }
 
 void CudaReduces::Impl::add_queue(uint32_t first_share, uint32_t ctas) {
@@ -209,7 +209,7 @@ const void* CudaReduces::multiply(const Scalar& scalar, const void* input, void*
   const DeviceGuard guard(impl_->memory.device());
   const OwnStream& stream = impl_->served.front()->stream;
   impl_->queues.let_leave();  // the product comes after the kernel of that stream
-  if (output == nullptr) output = impl_->room(elements * size_of(scalar.type));
+  if (output == nullptr) output = impl_->room_for_input(elements * size_of(scalar.type));
   launch_scale(scalar, input, output, elements, impl_->memory.sm_count(), stream.get());
   check_cuda(stream.finish(), "multiplying the input of a CPU-driven call");
   return output;
@@ -220,7 +220,7 @@ const void* CudaReduces::copy(const void* input, size_t bytes) {
   const DeviceGuard guard(impl_->memory.device());
   const OwnStream& stream = impl_->served.front()->stream;
   impl_->queues.let_leave();
-  void* const copy = impl_->room(bytes);
+  void* const copy = impl_->room_for_input(bytes);
   check_cuda(cudaMemcpyAsync(copy, input, bytes, cudaMemcpyDeviceToDevice, stream.get()), "copying an input");
   check_cuda(stream.finish(), "copying the input of a CPU-driven call");
   return copy;
