@@ -3,7 +3,8 @@
 // UCX takes whoever connects for a peer. A stranger who knows its protocol, which is public, can then write into the
 // memory of the process. UCX asks for no secret, and Plait never sees its connections. So the kernel drops the first
 // packet of every connection that does not come from a host of the ranks, by a filter at UCX's sockets. That takes no
-// privilege. Programs on these hosts still come in, until all ranks have connected and the ports are closed to everyone.
+// privilege. Programs on these hosts still come in, until all ranks have connected and the ports are closed to
+// everyone.
 #pragma once
 
 #include <string>
