@@ -7,6 +7,7 @@ and a kernel with veth, bridge and tbf; NotPossible says what is missing.
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ SECONDS_TO_COME_UP = 20
 LEAST_BURST_BYTES = 1 << 16
 BURST_SECONDS = 1e-4
 QUEUE_SECONDS = 0.02
+
+_numbers = itertools.count()  # of the hosts that this process has made
 
 
 class NotPossible(Exception):
@@ -42,12 +45,16 @@ def _run(*command: str) -> str:
 
 
 class Hosts:
-    """`count` hosts, as a context. `gbps`: 10^9 bits a second of each link and direction; None: as fast as it goes."""
+    """`count` hosts, as a context. `gbps`: 10^9 bits a second of each link and direction; None: as fast as it goes.
 
-    def __init__(self, count: int, gbps: float | None = None) -> None:
+    Their addresses are of IPv4, or of IPv6 alone.
+    """
+
+    def __init__(self, count: int, gbps: float | None = None, ipv6: bool = False) -> None:
         self.count = count
         self.gbps = gbps
-        self._prefix = f"plait-{os.getpid()}"
+        self.ipv6 = ipv6
+        self._prefix = f"plait-{os.getpid()}-{next(_numbers)}"
         self._switch = f"{self._prefix}-switch"
 
     def namespace(self, host: int) -> str:
@@ -57,7 +64,7 @@ class Hosts:
         return range(self.count)
 
     def address(self, host: int) -> str:
-        return f"10.77.6.{host + 1}"
+        return f"fd77:6::{host + 1}" if self.ipv6 else f"10.77.6.{host + 1}"
 
     def __enter__(self) -> Hosts:
         if os.geteuid() != 0:
@@ -103,24 +110,30 @@ class Hosts:
         _run("ip", "netns", "add", name)
         _run("ip", "link", "add", INTERFACE, "netns", name, "type", "veth", "peer", "name", port, "netns", self._switch)
         _run("ip", "-n", self._switch, "link", "set", port, "master", "switch")
-        _run("ip", "-n", name, "addr", "add", f"{self.address(host)}/24", "dev", INTERFACE)
+        # The kernel need not ask whether another host has this IPv6 address, which would take a while.
+        address = [f"{self.address(host)}/64", "nodad"] if self.ipv6 else [f"{self.address(host)}/24"]
+        _run("ip", "-n", name, "addr", "add", *address, "dev", INTERFACE)
         for where, interface in ((name, "lo"), (name, INTERFACE), (self._switch, port)):
             _run("ip", "-n", where, "link", "set", interface, "up")
         if self.gbps is not None:
-            self._shape(name, INTERFACE)
-            self._shape(self._switch, port)
+            self.shape(host, self.gbps)
 
-    def _shape(self, namespace: str, interface: str) -> None:
-        bytes_per_second = self.gbps * 1e9 / 8
+    def shape(self, host: int, gbps: float) -> None:
+        """From now on the link of this host carries so much each way."""
+        self._shape(self.namespace(host), INTERFACE, gbps)
+        self._shape(self._switch, f"port{host}", gbps)
+
+    def _shape(self, namespace: str, interface: str, gbps: float) -> None:
+        bytes_per_second = gbps * 1e9 / 8
         burst = max(LEAST_BURST_BYTES, round(bytes_per_second * BURST_SECONDS))
         limit = burst + round(bytes_per_second * QUEUE_SECONDS)
-        rate = f"{round(self.gbps * 1e9)}bit"
+        rate = f"{round(gbps * 1e9)}bit"
         _run(
             "tc",
             "-n",
             namespace,
             "qdisc",
-            "add",
+            "replace",
             "dev",
             interface,
             "root",

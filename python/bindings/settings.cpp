@@ -74,6 +74,8 @@ constexpr Field kFields[] = {
      "ranks of one machine with different ones are taken to be on different hosts"},
     {"ucx_library", "the name or path of libucp.so.0, or an empty text", set<&Settings::ucx_library>,
      get<&Settings::ucx_library>, "the UCX that moves data between hosts; empty: the one that there is"},
+    {"guard_ports", "True or False", set<&Settings::guard_ports>, get<&Settings::guard_ports>,
+     "whether only addresses of the ranks' hosts may connect to the ports at which UCX listens"},
     {"socket_interfaces", "a list such as \"eth\", \"=eth0,eth1\" or \"^docker\", or an empty text",
      set<&Settings::socket_interfaces>, get<&Settings::socket_interfaces>,
      "the network interfaces at which ranks of other hosts reach this one; empty: they do not"},

@@ -10,9 +10,14 @@
 #include "runtime/bootstrap_messages.hpp"
 #include "runtime/collective_step.hpp"
 #include "runtime/net/open_transport.hpp"
+#include "runtime/net/port_guard.hpp"
 
 namespace plait {
 namespace {
+
+constexpr int kMostRanksThatConnect = 16;
+// For their connections. A network that lets nothing through shows at the first call.
+constexpr double kGreetingSeconds = 2;
 
 // "2 hosts (ranks 0 and 1 on a, rank 2 on b)".
 std::string list_hosts(const Hosts& hosts) {
@@ -38,22 +43,58 @@ std::vector<std::string> ucx_libraries(const Settings& settings) {
   return {"libucp.so.0", wheel_library()};
 }
 
-std::vector<UcxSetting> agreed_settings(Bootstrap& bootstrap) {
-  std::vector<UcxSetting> own = settings_for_tcp();
-  const std::vector<std::string> all = bootstrap.all_gather_texts(to_text(own));
-  if (std::ranges::any_of(all, [&](const std::string& it) { return it != all.front(); })) own.clear();
-  return own;
+std::vector<UcxSetting> ucx_settings(Bootstrap& bootstrap) {
+  std::vector<UcxSetting> agreed = settings_for_tcp();
+  const std::vector<std::string> all = bootstrap.all_gather_texts(to_text(agreed));
+  if (std::ranges::any_of(all, [&](const std::string& it) { return it != all.front(); })) agreed.clear();
+  for (const UcxSetting& it : settings_of_rank()) agreed.push_back(it);
+  return agreed;
+}
+
+int guard_ports(PortGuard& guard, const std::vector<InternetAddress>& callers, const Transport& transport,
+                const Logger& log) {
+  try {
+    return guard.admit_only(callers, transport.address());
+  } catch (const Error& error) {
+    log.warn("every host may connect to the ports at which UCX listens, which asks for no secret: ", error.what(),
+             "; PLAIT_GUARD_PORTS=0 where the network is trusted");
+    return 0;
+  }
+}
+
+// Collective. Few ranks connect at once, and then their ports are closed. For many that would be too many connections,
+// of which most are never used.
+void close_ports(const PortGuard& guard, int ports, OtherNodes& others, Bootstrap& bootstrap) {
+  const Logger& log = bootstrap.options().log;
+  const std::vector<int> ports_of_ranks = bootstrap.all_gather(ports);
+  const bool are_few = bootstrap.size() <= kMostRanksThatConnect;
+  const bool any = std::ranges::any_of(ports_of_ranks, [](int count) { return count > 0; });
+  bool are_connected = false;
+  if (are_few && any) {
+    const std::vector<int> have = bootstrap.all_gather(static_cast<int>(others.greet_all(kGreetingSeconds)));
+    are_connected = std::ranges::all_of(have, [](int it) { return it != 0; });
+  }
+  if (are_connected) guard.admit_nobody();
+  if (ports == 0) return;
+  log.debug(counted(ports, "port"), " of UCX ", ports == 1 ? "admits " : "admit ",
+            are_connected ? "nobody any more" : "the hosts of the other ranks alone", " (PLAIT_GUARD_PORTS)");
 }
 
 }  // namespace
 
 std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings) {
   if (hosts.are_one()) return nullptr;
-  const std::vector<UcxSetting> for_tcp = agreed_settings(bootstrap);
+  const std::vector<UcxSetting> for_ucx = ucx_settings(bootstrap);
+  const std::vector<InternetAddress> callers =
+      callers_of(bootstrap.rank(), bootstrap.all_gather_texts(own_addresses()), hosts.node_of_rank());
   std::unique_ptr<Transport> transport;
+  PortGuard guard;
+  int ports = 0;
   StepResult opened;
-  try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"),
-           [&] { transport = open_transport(ucx_libraries(settings), for_tcp); });
+  try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"), [&] {
+    transport = open_transport(ucx_libraries(settings), for_ucx);
+    if (settings.guard_ports) ports = guard_ports(guard, callers, *transport, bootstrap.options().log);
+  });
   const std::vector<StepResult> results = bootstrap.all_gather(opened);
   if (const StepResult* failed = first_failure(results)) {
     fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", list_hosts(hosts), ", and ",
@@ -61,8 +102,10 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
          "; ranks of one host need none of it (one machine is one host unless PLAIT_HOST_ID says otherwise)");
   }
   std::vector<std::string> addresses = bootstrap.all_gather_texts(transport->address());
-  return std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
-                                      hosts.node_of_rank());
+  auto others = std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
+                                             hosts.node_of_rank());
+  close_ports(guard, ports, *others, bootstrap);
+  return others;
 }
 
 std::unique_ptr<Control> stay_in_touch(Bootstrap bootstrap, const Hosts& hosts, std::shared_ptr<Segment> segment,

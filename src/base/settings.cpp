@@ -195,6 +195,9 @@ constexpr Setting kSettings[] = {
      },
      [](const Settings& settings) { return settings.ucx_library; },
      "the UCX that moves data between hosts; unset: one in the process, the system's, or the wheel's"},
+    {"PLAIT_GUARD_PORTS", "0 or 1", read_flag<&Settings::guard_ports>,
+     [](const Settings& settings) { return std::string(settings.guard_ports ? "1" : "0"); },
+     "whether only addresses of the ranks' hosts may connect to the ports at which UCX listens"},
     {"PLAIT_SHM_DIR", "an absolute path",
      [](std::string_view text, Settings& settings) {
        settings.shared_memory_directory = text;

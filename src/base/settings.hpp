@@ -77,6 +77,7 @@ struct Settings {
   std::string network_gbits = "auto";  // what a host's network carries: see NetworkSetting
   std::string host_id;                 // ranks of one machine with different ones are taken to be on different hosts
   std::string ucx_library;             // libucp.so.0 by name or path; empty: the one that there is
+  bool guard_ports = true;             // whether UCX's ports are for hosts of the ranks alone
   std::string socket_interfaces;       // "eth", "=eth0,eth1", "^docker": ranks of other hosts come by them; empty: none
   std::string shared_memory_directory;  // where shared memory is a file; empty: an anonymous memory file
   WaitPolicy wait_policy = WaitPolicy::kAuto;

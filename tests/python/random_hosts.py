@@ -1,12 +1,14 @@
-"""One rank of test_random_hosts.py: makes random collectives, checks each, and says how it ended.
+"""One rank of a RandomJob: makes random collectives, checks each, and says how it ended.
 
     random_hosts.py SEED CALLS
 
-Prints `begun`, then `right N` after N calls or `failed N TYPE MESSAGE`. Ends with status 3 on a wrong result.
+Prints `begun`, then `right N` after N calls or `failed N TYPE MESSAGE`. Ends with status 3 on a wrong result. It makes
+CALLS calls; with 0, as many as there is time for until the standard input of rank 0 ends.
 """
 
 from __future__ import annotations
 
+import select
 import sys
 from functools import reduce
 
@@ -19,6 +21,7 @@ COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatte
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 # Few bytes, the sizes at which messages change their ways, and long messages that go in parts.
 MOST_COUNTS = ((64, 60), (4_000, 25), (70_000, 12), (700_000, 3))
+CALLS_BETWEEN_LOOKS = 20
 
 
 class Calls:
@@ -70,6 +73,16 @@ class Calls:
         return np.concatenate([it[:count] for it in given])
 
 
+def is_over(communicator: plait.Communicator, made: int, most: int) -> bool:
+    """The same on all ranks: rank 0 tells the others, now and then."""
+    if most > 0:
+        return made >= most
+    if made % CALLS_BETWEEN_LOOKS > 0:
+        return False
+    has_ended = communicator.rank == 0 and bool(select.select([sys.stdin], [], [], 0)[0])
+    return bool(communicator.broadcast(np.array([int(has_ended)]))[0])
+
+
 def main() -> int:
     seed, most = map(int, sys.argv[1:])
     made = 0
@@ -77,7 +90,7 @@ def main() -> int:
     calls = Calls(seed, communicator)
     print("begun", flush=True)
     try:
-        while made < most:
+        while not is_over(communicator, made, most):
             if not calls.check_one():
                 print(f"wrong {made} of seed {seed}", flush=True)
                 return 3

@@ -101,6 +101,7 @@ FIELDS = {
     "network_gbits": "10",
     "host_id": "here",
     "ucx_library": "libucp.so.0",
+    "guard_ports": False,
     "socket_interfaces": "=eth0",
     "shared_memory_directory": "/dev/shm",
     "wait_policy": "sleep",

@@ -11,24 +11,19 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from host_namespaces import Hosts, joined_hosts, start_ranks
+from host_namespaces import Hosts, joined_hosts, left_on, shared_memory
+from random_job import RandomJob, calls_in
 from ranks import TIMEOUT
 
-PROGRAM = Path(__file__).with_name("random_hosts.py")
-SHARED_MEMORY = Path("/dev/shm")
 SEED = int(os.environ.get("PLAIT_TEST_SEED", "0")) or random.randrange(1 << 31)
 TIMES = int(os.environ.get("PLAIT_TEST_TIMES", "4"))
 CALLS = int(os.environ.get("PLAIT_TEST_CALLS", "300"))
 TIMEOUT_SECONDS = 3  # of Plait
 RANKS_A_HOST = (1, 2)
-ENDINGS = ("right", "wrong", "failed", "hangs")
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -36,57 +31,22 @@ def hosts(request: pytest.FixtureRequest) -> Iterator[Hosts]:
     yield from joined_hosts(request.param)
 
 
-class Job:
-    """Ranks of random_hosts.py, `ranks` on each host, in their order."""
-
-    def __init__(self, hosts: Hosts, ranks: int, seed: int, calls: int) -> None:
-        said = {"PLAIT_JOB": f"{seed:x}", "PLAIT_TIMEOUT_SEC": str(TIMEOUT_SECONDS)}
-        self.ranks = start_ranks(hosts, ranks, [sys.executable, str(PROGRAM), str(seed), str(calls)], **said)
-
-    def await_begin(self) -> None:
-        assert [rank.stdout.readline() for rank in self.ranks] == ["begun\n"] * len(self.ranks)
-
-    def ends(self, timeout: float) -> list[str]:
-        """What each rank said last; those that did not end by themselves are ended, and said so."""
-        said = []
-        end = time.monotonic() + timeout
-        for rank in self.ranks:
-            try:
-                output, error = rank.communicate(timeout=max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                rank.kill()
-                output, error = rank.communicate()
-                output += "\nhangs"
-            lines = [*output.splitlines(), ""]  # UCX tells its errors there, too
-            last = next((line for line in reversed(lines) if line.split(" ")[0] in ENDINGS), "")
-            said.append(last if rank.returncode in (0, 3) else f"ended with {rank.returncode}: {error}")
-        return said
-
-
-def leftovers() -> set[str]:
-    return {file.name for file in SHARED_MEMORY.glob("plait*")}
-
-
-def calls_in(said: list[str]) -> int:
-    return max(int(text.split()[1]) for text in said if text.startswith(("right", "failed")))
-
-
 @pytest.mark.parametrize("ranks", RANKS_A_HOST)
 def test_random_calls_are_right(hosts, ranks):
-    before = leftovers()
-    job = Job(hosts, ranks, SEED, CALLS)
+    before = shared_memory()
+    job = RandomJob(hosts, ranks, SEED, CALLS, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
     job.await_begin()
     assert job.ends(TIMEOUT + CALLS / 50) == [f"right {CALLS}"] * len(job.ranks), f"PLAIT_TEST_SEED={SEED}"
-    assert leftovers() <= before
+    assert shared_memory() <= before and not left_on(hosts)
 
 
 @pytest.mark.parametrize("ranks", RANKS_A_HOST)
 def test_whoever_is_killed_or_stopped_is_named(hosts, ranks):
-    before = leftovers()
+    before = shared_memory()
     events = random.Random(SEED)
     calls = 0
     for attempt in range(TIMES):
-        job = Job(hosts, ranks, SEED + attempt, 10**9)
+        job = RandomJob(hosts, ranks, SEED + attempt, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
         job.await_begin()
         time.sleep(events.random())
         victim, number = events.randrange(len(job.ranks)), events.choice([signal.SIGKILL, signal.SIGSTOP])
@@ -102,5 +62,5 @@ def test_whoever_is_killed_or_stopped_is_named(hosts, ranks):
             assert text.startswith("failed") and f" {kind} " in text and f"rank {victim} (process " in text, where
         assert number == signal.SIGKILL or said[victim].startswith("failed"), where
         calls += calls_in(others)
-        assert leftovers() <= before, where
+        assert shared_memory() <= before and not left_on(hosts), where
     print(f"{calls} calls in {TIMES} jobs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -43,6 +44,22 @@ CALLS_FOR_EVER = """
     """
 
 
+ONE_CALL_WHEN_TOLD = """
+    import signal
+    import numpy as np
+    import plait
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    c = plait.init()
+    print("begun", flush=True)
+    signal.sigwait({signal.SIGUSR1})
+    try:
+        c.all_reduce(np.ones(1000))
+    except plait.Error as error:
+        print(type(error).__name__, error)
+    """
+
+
 def ip(*arguments: str) -> str:
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
@@ -75,6 +92,12 @@ class TwoHosts:
 
     def pull_the_cable(self) -> None:
         ip("-n", self.names[1], "link", "set", "cable1", "down")
+
+    def know_neighbours(self) -> None:
+        """From now on the first host sends to the second one whether that answers or not."""
+        link = ip("-n", self.names[1], "-o", "link", "show", "cable1")
+        ether = link.split("link/ether ")[1].split()[0]
+        ip("-n", self.names[0], "neigh", "replace", ADDRESSES[1], "lladdr", ether, "dev", "cable0", "nud", "permanent")
 
     def start(self, host: int, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         """A Python script on a host. UCX shall not find out that its memory is that of the other one."""
@@ -252,3 +275,18 @@ def test_a_pulled_cable_ends_the_ranks_of_both_hosts(hosts):
     for text, there in zip(outputs(ranks), [(2, 3), (2, 3), (0, 1), (0, 1)], strict=True):
         assert text.startswith("Timeout rank ")
         assert all(f"rank {rank} (process " in text for rank in there)
+
+
+# Nobody says that the first host's packets are lost, so TCP tries to connect for minutes.
+@pytest.mark.parametrize("guards", ["0", "1"])
+def test_a_cable_that_is_pulled_before_the_first_call_ends_the_ranks_of_both_hosts(hosts, guards):
+    ranks = start_all(hosts, ONE_CALL_WHEN_TOLD, PLAIT_TIMEOUT_SEC="3", PLAIT_GUARD_PORTS=guards)
+    assert [rank.stdout.readline() for rank in ranks] == ["begun\n"] * 4
+    hosts.know_neighbours()
+    hosts.pull_the_cable()
+    for rank in ranks:
+        rank.send_signal(signal.SIGUSR1)
+    for text, there in zip(outputs(ranks), [(2, 3), (2, 3), (0, 1), (0, 1)], strict=True):
+        error = text.splitlines()[-1]  # UCX tells its errors, too
+        assert error.startswith(("Timeout ", "PeerFailed ")), text
+        assert any(f"rank {rank} (process " in error for rank in there), text

@@ -95,10 +95,33 @@ const std::vector<std::optional<OtherNodes::Word>>& OtherNodes::words() {
   return words_;
 }
 
+bool OtherNodes::greet_all(double timeout_seconds) {
+  const auto turn = take_turn();
+  for (int rank = 0; rank < static_cast<int>(node_of_.size()); ++rank) {
+    if (!has(rank)) continue;
+    reach(rank);
+    Outgoing& it = outgoing_.emplace_back();
+    transport_->send(rank, kGreetingTag, &it.word, 0, it.request);
+  }
+  if (!flush_within(timeout_seconds)) return false;
+  for (int rank = 0; rank < static_cast<int>(node_of_.size()); ++rank) {
+    if (has(rank) && !loss(rank).empty()) return false;
+  }
+  return true;
+}
+
+bool OtherNodes::flush_within(double seconds) {
+  const Deadline deadline = Deadline::after(seconds);
+  while (!transport_->flush()) {
+    if (deadline.passed()) return false;
+    sleep(kFinishNanoseconds);
+  }
+  return true;
+}
+
 void OtherNodes::finish(double timeout_seconds) {
   const auto turn = take_turn();
-  const Deadline deadline = Deadline::after(timeout_seconds);
-  while (!transport_->flush() && !deadline.passed()) sleep(kFinishNanoseconds);
+  flush_within(timeout_seconds);
 }
 
 }  // namespace plait

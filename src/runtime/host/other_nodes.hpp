@@ -60,6 +60,9 @@ class OtherNodes {
   // The last word of each rank that has sent one.
   const std::vector<std::optional<Word>>& words();
 
+  // Connects to all ranks on other nodes. Returns whether they have answered within so long: then none of them will
+  // connect to this one any more, if it has heard the same.
+  bool greet_all(double timeout_seconds);
   // Waits until the others have what was sent to them, for at most so long.
   void finish(double timeout_seconds);
   // Cuts all connections: nothing is sent any more, and only receives may still be pending.
@@ -72,6 +75,8 @@ class OtherNodes {
   };
 
   void reach(int rank);
+  // Asks the others whether they have what was sent to them, and waits for their answer for at most so long.
+  bool flush_within(double seconds);
   void listen();
 
   const std::unique_ptr<Transport> transport_;
@@ -92,6 +97,8 @@ class OtherNodes {
 // which the plan gives it among those of the receiving rank, stands for queue and chunk. The slice comes next. The
 // fingerprint of all calls keeps a message of another call from passing for the awaited one.
 constexpr uint64_t kWordTag = Transport::kHintBit;
+// Of an empty hint, which nobody receives.
+constexpr uint64_t kGreetingTag = Transport::kHintBit | 1;
 // A message of p2p.hpp is named by its sender and its number among those of its sender to its receiver.
 constexpr uint64_t message_tag(int from, uint64_t number) {
   constexpr int kNumberBits = 40;

@@ -16,20 +16,25 @@ bool is_empty(const std::string& folder) {
 
 bool is_set(const std::string& variable) { return std::getenv(variable.c_str()) != nullptr; }
 
+std::vector<UcxSetting> without_those_of_users(std::vector<UcxSetting> settings) {
+  std::erase_if(settings, [](const UcxSetting& it) {
+    return is_set(join("UCX_", it.name)) || is_set(join("UCX_TCP_", it.name));
+  });
+  return settings;
+}
+
 }  // namespace
 
 std::vector<UcxSetting> settings_for_tcp(const std::string& devices) {
   if (!is_empty(devices)) return {};
-  std::vector<UcxSetting> settings;
-  for (const UcxSetting& it : {
-           UcxSetting{"RNDV_THRESH", "inf"},   // long messages go in parts that nobody asks for
-           UcxSetting{"TX_SEG_SIZE", "64K"},   // a segment of TCP, as the kernel cuts it
-           UcxSetting{"RX_SEG_SIZE", "256K"},  // a part of a long message, so that it is one call of the kernel
-       }) {
-    if (!is_set(join("UCX_", it.name)) && !is_set(join("UCX_TCP_", it.name))) settings.push_back(it);
-  }
-  return settings;
+  return without_those_of_users({
+      {"RNDV_THRESH", "inf"},   // long messages go in parts that nobody asks for
+      {"TX_SEG_SIZE", "64K"},   // a segment of TCP, as the kernel cuts it
+      {"RX_SEG_SIZE", "256K"},  // a part of a long message, so that it is one call of the kernel
+  });
 }
+
+std::vector<UcxSetting> settings_of_rank() { return without_those_of_users({{"CONN_NB", "y"}}); }
 
 std::string to_text(const std::vector<UcxSetting>& settings) {
   std::string text;

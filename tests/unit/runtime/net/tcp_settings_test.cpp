@@ -38,6 +38,14 @@ TEST_F(TcpSettings, LeaveThoseThatUsersMake) {
   for (const char* variable : {"UCX_RNDV_THRESH", "UCX_TCP_TX_SEG_SIZE"}) unsetenv(variable);
 }
 
+TEST_F(TcpSettings, OfOneRankAreMadeWithAnyNetwork) {
+  ASSERT_EQ(settings_of_rank().size(), 1u);
+  EXPECT_STREQ(settings_of_rank()[0].name, "CONN_NB");
+  setenv("UCX_TCP_CONN_NB", "n", 1);
+  EXPECT_TRUE(settings_of_rank().empty());
+  unsetenv("UCX_TCP_CONN_NB");
+}
+
 TEST_F(TcpSettings, AreComparedByTheirText) {
   EXPECT_EQ(to_text(settings_for_tcp(folder_)), "RNDV_THRESH=inf TX_SEG_SIZE=64K RX_SEG_SIZE=256K ");
   EXPECT_EQ(to_text({}), "");
