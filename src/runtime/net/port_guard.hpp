@@ -3,9 +3,11 @@
 // UCX takes whoever connects for a peer. A stranger who knows its protocol, which is public, can then write into the
 // memory of the process. UCX asks for no secret, and Plait never sees its connections. So the kernel drops the first
 // packet of every connection that does not come from a host of the ranks, by a filter at UCX's sockets. That takes no
-// privilege. Programs on these hosts still come in, until all ranks have connected and the ports are closed to everyone.
+// privilege. Programs on these hosts still come in, until all ranks have connected and the ports are closed to
+// everyone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,14 @@
 
 namespace plait {
 
-// The addresses from which ranks of this host connect, as a text for other ranks.
+// The addresses from which ranks of this host connect, as a text for other ranks. There are none in it where the system
+// does not list them.
 std::string own_addresses();
 // The addresses from which others may connect to `rank`: those of the ranks on other nodes. `texts` and `node_of` are
-// by rank. 127.0.0.1 and ::1 are among them only if ranks of another node are on this very machine.
-std::vector<InternetAddress> callers_of(int rank, const std::vector<std::string>& texts,
-                                        const std::vector<int>& node_of);
+// by rank. 127.0.0.1 and ::1 are among them only if ranks of another node are on this very machine. No value where a
+// rank has told none.
+std::optional<std::vector<InternetAddress>> callers_of(int rank, const std::vector<std::string>& texts,
+                                                       const std::vector<int>& node_of);
 
 // Addresses that begin with the same `bits` bits are one block.
 struct AddressBlocks {
@@ -32,7 +36,7 @@ AddressBlocks blocks_of(const std::vector<InternetAddress>& addresses, size_t mo
 
 class PortGuard {
  public:
-  // Before UCX opens its ports. Other threads may open and close sockets meanwhile.
+  // Before UCX opens its ports. Other threads may open and close sockets meanwhile, but no other UCX.
   PortGuard();
 
   // Keeps all but `callers` from the ports that UCX has opened since; `address` is UCX's own, and names these ports.
@@ -47,7 +51,7 @@ class PortGuard {
     SocketAddress place;
   };
 
-  const std::vector<int> listening_before_;  // descriptors
+  std::vector<int> listening_before_;  // descriptors
   std::vector<Port> ports_;
 };
 
