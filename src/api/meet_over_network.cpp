@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -51,15 +53,25 @@ std::vector<UcxSetting> ucx_settings(Bootstrap& bootstrap) {
   return agreed;
 }
 
-int guard_ports(PortGuard& guard, const std::vector<InternetAddress>& callers, const Transport& transport,
-                const Logger& log) {
+// Returns how many ports are guarded. `texts` are the addresses of all ranks.
+int guard_ports(PortGuard& guard, const Bootstrap& bootstrap, const std::vector<std::string>& texts, const Hosts& hosts,
+                const Transport& transport) {
+  std::string why = "a host does not say what its addresses are";
   try {
-    return guard.admit_only(callers, transport.address());
+    const auto callers = callers_of(bootstrap.rank(), texts, hosts.node_of_rank());
+    if (callers) return guard.admit_only(*callers, transport.address());
   } catch (const Error& error) {
-    log.warn("every host may connect to the ports at which UCX listens, which asks for no secret: ", error.what(),
-             "; PLAIT_GUARD_PORTS=0 where the network is trusted");
-    return 0;
+    why = error.what();
   }
+  bootstrap.options().log.warn("every host may connect to the ports at which UCX listens, which asks for no secret: ",
+                               why, "; PLAIT_GUARD_PORTS=0 where the network is trusted");
+  return 0;
+}
+
+// Ranks that are threads of one process open their ports in turn, or one would take those of another for its own.
+std::mutex& opens_ports() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 // Collective. Few ranks connect at once, and then their ports are closed. For many that would be too many connections,
@@ -93,15 +105,16 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
   const bool for_gpus =
       is_on_host && settings.cpu_driven != CpuDriven::kOff && settings.gpu_messages == GpuMessages::kDirect;
   const std::vector<UcxSetting> for_ucx = ucx_settings(bootstrap);
-  const std::vector<InternetAddress> callers =
-      callers_of(bootstrap.rank(), bootstrap.all_gather_texts(own_addresses()), hosts.node_of_rank());
+  const std::vector<std::string> host_addresses = bootstrap.all_gather_texts(own_addresses());
   std::unique_ptr<Transport> transport;
-  PortGuard guard;
+  std::optional<PortGuard> guard;
   int ports = 0;
   StepResult opened;
   try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"), [&] {
+    const std::lock_guard in_turn(opens_ports());
+    guard.emplace();
     transport = open_transport(ucx_libraries(settings), for_ucx, for_gpus);
-    if (settings.guard_ports) ports = guard_ports(guard, callers, *transport, bootstrap.options().log);
+    if (settings.guard_ports) ports = guard_ports(*guard, bootstrap, host_addresses, hosts, *transport);
   });
   const std::vector<StepResult> results = bootstrap.all_gather(opened);
   if (const StepResult* failed = first_failure(results)) {
@@ -113,7 +126,7 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
   const bool reach_gpus = for_gpus && all_reach_gpus(bootstrap, *transport);
   auto others = std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
                                              hosts.node_of_rank(), reach_gpus);
-  close_ports(guard, ports, *others, bootstrap);
+  close_ports(*guard, ports, *others, bootstrap);
   return others;
 }
 

@@ -109,18 +109,28 @@ class Filter {
   std::vector<sock_filter> instructions_;
 };
 
-bool is_internet(const SocketAddress& address) { return address.family() == AF_INET || address.family() == AF_INET6; }
+// Where a socket listens for TCP. No value if it does not: another thread may have closed it just now.
+std::optional<SocketAddress> listening_place(int descriptor) {
+  if (!is_listening(descriptor)) return std::nullopt;
+  try {
+    const SocketAddress place = SocketAddress::of(descriptor);
+    if (place.family() == AF_INET || place.family() == AF_INET6) return place;
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
 
-std::vector<int> listening_sockets() {
-  std::vector<int> sockets;
+std::vector<int> descriptors() {
+  std::vector<int> all;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    const std::string name = entry.path().filename();
+  using Files = std::filesystem::directory_iterator;
+  for (Files it("/proc/self/fd", error); !error && it != Files(); it.increment(error)) {
+    const std::string name = it->path().filename();
     int descriptor = -1;
     std::from_chars(name.data(), name.data() + name.size(), descriptor);
-    if (is_listening(descriptor) && is_internet(SocketAddress::of(descriptor))) sockets.push_back(descriptor);
+    all.push_back(descriptor);
   }
-  return sockets;
+  return all;
 }
 
 // Whether UCX's address has this port. Another thread of the program may have opened a socket at the same time.
@@ -147,20 +157,25 @@ Filter filter_for(InternetAddress::Family family, const std::vector<InternetAddr
 std::string own_addresses() {
   const Machine machine = own_host("").digest;
   std::string text(reinterpret_cast<const char*>(machine.data()), machine.size());
-  for (const InterfaceAddress& it : interface_addresses()) {
-    text.append(reinterpret_cast<const char*>(&it.address), sizeof it.address);
+  try {
+    for (const InterfaceAddress& it : interface_addresses()) {
+      text.append(reinterpret_cast<const char*>(&it.address), sizeof it.address);
+    }
+  } catch (const Error&) {
+    text.resize(machine.size());
   }
   return text;
 }
 
-std::vector<InternetAddress> callers_of(int rank, const std::vector<std::string>& texts,
-                                        const std::vector<int>& node_of) {
+std::optional<std::vector<InternetAddress>> callers_of(int rank, const std::vector<std::string>& texts,
+                                                       const std::vector<int>& node_of) {
   const auto at = [](int index) { return static_cast<size_t>(index); };
   const Machine machine = read_addresses(texts[at(rank)]).machine;
   std::vector<InternetAddress> callers;
   for (size_t other = 0; other < texts.size(); ++other) {
     if (node_of[other] == node_of[at(rank)]) continue;
     const HostAddresses host = read_addresses(texts[other]);
+    if (host.addresses.empty()) return std::nullopt;
     for (const InternetAddress& address : host.addresses) {
       if (!address.is_loopback() || host.machine == machine) callers.push_back(address);
     }
@@ -180,15 +195,19 @@ AddressBlocks blocks_of(const std::vector<InternetAddress>& addresses, size_t mo
   return blocks;
 }
 
-PortGuard::PortGuard() : listening_before_(listening_sockets()) {}
+PortGuard::PortGuard() {
+  for (const int descriptor : descriptors()) {
+    if (listening_place(descriptor)) listening_before_.push_back(descriptor);
+  }
+}
 
 int PortGuard::admit_only(const std::vector<InternetAddress>& callers, const std::string& address) {
-  for (const int socket : listening_sockets()) {
-    const SocketAddress place = SocketAddress::of(socket);
-    if (std::ranges::find(listening_before_, socket) != listening_before_.end()) continue;
-    if (!names_port(address, place.port())) continue;
-    filter_for(family_of(place), callers).attach_to(socket);
-    ports_.push_back({socket, place});
+  for (const int socket : descriptors()) {
+    const auto place = listening_place(socket);
+    const bool is_earlier = std::ranges::find(listening_before_, socket) != listening_before_.end();
+    if (!place || is_earlier || !names_port(address, place->port())) continue;
+    filter_for(family_of(*place), callers).attach_to(socket);
+    ports_.push_back({socket, *place});
   }
   return static_cast<int>(ports_.size());
 }

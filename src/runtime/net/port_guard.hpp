@@ -7,6 +7,7 @@
 // everyone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,14 @@
 
 namespace plait {
 
-// The addresses from which ranks of this host connect, as a text for other ranks.
+// The addresses from which ranks of this host connect, as a text for other ranks. There are none in it where the system
+// does not list them.
 std::string own_addresses();
 // The addresses from which others may connect to `rank`: those of the ranks on other nodes. `texts` and `node_of` are
-// by rank. 127.0.0.1 and ::1 are among them only if ranks of another node are on this very machine.
-std::vector<InternetAddress> callers_of(int rank, const std::vector<std::string>& texts,
-                                        const std::vector<int>& node_of);
+// by rank. 127.0.0.1 and ::1 are among them only if ranks of another node are on this very machine. No value where a
+// rank has told none.
+std::optional<std::vector<InternetAddress>> callers_of(int rank, const std::vector<std::string>& texts,
+                                                       const std::vector<int>& node_of);
 
 // Addresses that begin with the same `bits` bits are one block.
 struct AddressBlocks {
@@ -33,7 +36,7 @@ AddressBlocks blocks_of(const std::vector<InternetAddress>& addresses, size_t mo
 
 class PortGuard {
  public:
-  // Before UCX opens its ports. Other threads may open and close sockets meanwhile.
+  // Before UCX opens its ports. Other threads may open and close sockets meanwhile, but no other UCX.
   PortGuard();
 
   // Keeps all but `callers` from the ports that UCX has opened since; `address` is UCX's own, and names these ports.
@@ -48,7 +51,7 @@ class PortGuard {
     SocketAddress place;
   };
 
-  const std::vector<int> listening_before_;  // descriptors
+  std::vector<int> listening_before_;  // descriptors
   std::vector<Port> ports_;
 };
 

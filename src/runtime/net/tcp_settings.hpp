@@ -16,8 +16,8 @@ struct UcxSetting {
 // lists RDMA devices; where it has any, there are none to make.
 std::vector<UcxSetting> settings_for_tcp(const std::string& devices = "/sys/class/infiniband");
 
-// Those that a rank may make for itself, wherever it is. TCP then connects without waiting: a rank that waits for a host
-// that is gone, for a minute or two, would hear of no time-out and no failure of others.
+// Those that a rank may make for itself, wherever it is. TCP then connects without waiting: a rank that waits for a
+// host that is gone, for a minute or two, would hear of no time-out and no failure of others.
 std::vector<UcxSetting> settings_of_rank();
 
 // To be compared with those of other ranks. A sender cuts by its own settings what a receiver has memory for by its

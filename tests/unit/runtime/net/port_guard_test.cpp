@@ -11,6 +11,7 @@
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
+#include "runtime/host_identity.hpp"
 #include "runtime/stream_socket.hpp"
 #include "support/seed.hpp"
 
@@ -207,12 +208,18 @@ std::string of_another_machine(std::string text) {
 
 TEST(PortGuard, CallersAreTheRanksOfOtherNodes) {
   const std::string here = own_addresses(), there = of_another_machine(here);
-  const auto all = callers_of(0, {here, here}, {0, 1});
+  const auto all = *callers_of(0, {here, here}, {0, 1});
   EXPECT_NE(std::ranges::find(all, address("127.0.0.1")), all.end());  // PLAIT_HOST_ID
-  const auto far = callers_of(0, {here, there}, {0, 1});
+  const auto far = *callers_of(0, {here, there}, {0, 1});
   EXPECT_TRUE(std::ranges::none_of(far, [](const InternetAddress& it) { return it.is_loopback(); }));
   EXPECT_EQ(callers_of(1, {there, here, there}, {0, 1, 0}), far);
-  EXPECT_TRUE(callers_of(0, {here, there}, {0, 0}).empty());
+  EXPECT_TRUE(callers_of(0, {here, there}, {0, 0})->empty());
+}
+
+TEST(PortGuard, CallersAreUnknownWhereARankDoesNotKnowItsAddresses) {
+  const std::string here = own_addresses(), none = of_another_machine(here).substr(0, sizeof(HostIdentity::digest));
+  EXPECT_FALSE(callers_of(0, {here, of_another_machine(here), none}, {0, 1, 2}));
+  EXPECT_TRUE(callers_of(0, {none, here, none}, {0, 1, 0}));
 }
 
 }  // namespace
