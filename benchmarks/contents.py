@@ -64,10 +64,10 @@ CPU_MESSAGES = [
 HOST_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 
 
-def over_hosts(rate: str, *hosts_and_ranks: tuple[int, int]) -> Grid:
+def over_hosts(rate: str, *hosts_and_ranks: tuple[int, int], peer: str = "mpi") -> Grid:
     """Hosts x ranks of each, as benchmarks/hosts.py measures them."""
     rows = [
-        Row(label, EPYC, f"{collective}-{hosts * ranks}-ranks-{hosts}-hosts-{rate}-vs-mpi", OUT, coarse_ratio_to_peer)
+        Row(label, EPYC, f"{collective}-{hosts * ranks}-ranks-{hosts}-hosts-{rate}-vs-{peer}", OUT, coarse_ratio_to_peer)
         for collective in ("all_reduce", "broadcast")
         for hosts, ranks in hosts_and_ranks
         for label in [f"{collective}, {hosts} x {ranks}"]
@@ -210,9 +210,10 @@ TABLES: dict[str, Table] = {
     "CPU, 2 ranks in place": beside_open_mpi(2, IN),
     "CPU, 4 ranks in place": beside_open_mpi(4, IN),
     "CPU, messages": Grid(CPU_MESSAGES, CPU_SIZES, (COARSE_MEAN,)),
-    "hosts, unshaped": over_hosts("unshaped", (2, 1), (2, 2), (4, 1)),
-    "hosts, 1 Gbit/s": over_hosts("1-gbps", (2, 1), (2, 2), (4, 1)),
-    "hosts, 10 Gbit/s": over_hosts("10-gbps", (2, 1), (2, 2), (4, 1)),
+    "hosts, unshaped": over_hosts("unshaped", (2, 1), (2, 2), (4, 1), (4, 2)),
+    "hosts, 1 Gbit/s": over_hosts("1-gbps", (2, 1), (2, 2), (4, 1), (4, 2)),
+    "hosts, 10 Gbit/s": over_hosts("10-gbps", (2, 1), (2, 2), (4, 1), (4, 2)),
+    "hosts, Gloo": over_hosts("10-gbps", (2, 1), (2, 2), peer="gloo"),
     "2 H100": Machine(H100, FEW_SIZES, (MEAN,), in_place_too=()),
     "2 H100, all_reduce": beside_nccl(H100, "all_reduce", FEW_TIMED_SIZES),
     "2 H100, all_reduce of more sizes": beside_nccl(H100, "all_reduce", TIMED_SIZES),
