@@ -185,7 +185,7 @@ def test_libraries_are_opened(tmp_path):
     assert named_files.flaw(real, "NCCL_NET_PLUGIN", library) is None
     assert named_files.flaw(real, "NCCL_TUNER_PLUGIN", "none") is None
     wrong = named_files.flaw(real, "NCCL_NET_PLUGIN", "mine")
-    assert wrong.what == "there is no library mine or libnccl-net-mine.so"
+    assert wrong.what.startswith("as mine or libnccl-net-mine.so it cannot be opened: libnccl-net-mine.so: ")
     found = doctor.System(variables=dict(os.environ) | {"LD_LIBRARY_PATH": str(tmp_path)})
     assert named_files.flaw(found, "NCCL_NET_PLUGIN", "mine") is None
     assert named_files.flaw(found, "NCCL_TUNER_PLUGIN", "mine") is not None
@@ -257,6 +257,15 @@ def test_what_a_launcher_left(fake):
     fake.variables["PLAIT_WORLD_SIZE"] = "2"
     fake.variables["PLAIT_JOB"] = "it"
     assert {finding.severity for finding in variables.check(fake.system())} == {Severity.OK}
+
+
+def test_what_a_launcher_says_to_others(fake):
+    """A pod has RANK for PyTorch, and its entry point may be `plait doctor -q || exit 1`."""
+    fake.variables |= {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+    assert all(finding.severity <= Severity.NOTE for finding in variables.check(fake.system()))
+    del fake.variables["WORLD_SIZE"]
+    found = only(variables.check(fake.system()))
+    assert found.severity == Severity.NOTE and "RANK is set but WORLD_SIZE is not" in found.says
 
 
 def test_what_is_wrong_is_not_said_to_be_fine():

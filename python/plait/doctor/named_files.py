@@ -100,6 +100,7 @@ def _no_plugin(system: System, kind: str, value: str) -> str:
     """NCCL takes files, names for the loader, and the end of a name: "aws" is libnccl-net-aws.so."""
     for word in filter(None, value.split(",")):
         names = [word] if "/" in word or word.endswith(".so") else [word, f"libnccl-{kind}-{word}.so"]
-        if word.lower() not in _NO_PLUGIN and all(_no_library(system, name, "") for name in names):
-            return f"there is no library {' or '.join(names)}"
+        reasons = [_no_library(system, name, "") for name in names if word.lower() not in _NO_PLUGIN]
+        if reasons and all(reasons):
+            return f"as {' or '.join(names)} {reasons[-1]}"
     return ""

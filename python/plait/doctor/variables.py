@@ -58,15 +58,20 @@ def _is_whole_number(value: str, expected: str) -> bool:
 
 
 def _of_launchers(system: System) -> Iterator[Finding]:
-    """What the variables of launchers say of a program that is started from here, if that cannot be."""
+    """What launchers say of this process, if that makes no rank of it.
+
+    Other programs may have use for other launchers' variables, as PyTorch for RANK in a pod. PLAIT_RANK is for nobody
+    else.
+    """
     try:
         given = {name: os.fsencode(value).decode(errors="replace") for name, value in system.variables.items()}
         _core.launch_environment(given)
     except Error as error:
-        cause = "a program that is started here by itself cannot tell which rank it is"
         says = str(error)
-        name = next((name for name in sorted(system.variables) if name.startswith(_PREFIX) and name in says), "")
-        yield Finding.problem(says, cause, "unset what is left over, or start programs by a launcher").about(name)
+        cause = "a program that is started here gets this error if it asks Plait which rank it is"
+        remedy = "unset what is left over, or start programs by a launcher"
+        own = next((name for name in sorted(given) if name.startswith(_PREFIX) and name in says), "")
+        yield (Finding.problem if own else Finding.note)(says, cause, remedy).about(own)
 
 
 def _misspelled(system: System, libraries: Mapping[str, Mapping[str, object]]) -> Iterator[Finding]:
