@@ -82,7 +82,7 @@ def kind_of_training(data: dict[str, Any]) -> str:
     """The name of a result of the training comparison among those of its machine."""
     settings = data["settings"]
     on_gpus = settings["device"] == "cuda"
-    usual = {"networks": ["resnet50", "vgg16", "decoder"], "batch": 64, "tokens": 8}
+    usual = {"networks": ["resnet50", "vgg16", "decoder"], "batch": 8 if settings["tiny"] else 64, "tokens": 8}
     usual |= {"systems": ["nccl", "wins"] if on_gpus else ["gloo", "plait"], "precision": "bf16" if on_gpus else "fp32"}
     parts = ["training", *(["tiny"] if settings["tiny"] else [])]
     for name, value in usual.items():

@@ -9,7 +9,7 @@ resnet50 and vgg16 train under DistributedDataParallel, on synthetic images (NVG
 parallelism, each step a CUDA graph whose short all_reduces decide. A cycle is a job of its own, and the systems take
 turns: NCCL, Plait, Plait and NCCL again. Results are images or tokens a second; the scaling efficiency is the speed
 over that of one GPU, divided by the number of GPUs (NVG-84). A decoder has the work of one GPU divided, so its
-efficiency is below 1.
+efficiency is below 1. Ranks on CPUs have an efficiency where each has cores of its own, and else that says nothing.
 
 Systems: nccl and gloo are PyTorch's own backends; wins and all are NCCL's under Plait's drop-in (PLAIT_NCCL_TAKE);
 plait is the backend of plait.torch. The first one is what the others are compared with.
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import shlex
@@ -35,6 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from plait import _core
+from plait.doctor import System
+from plait.doctor.processors import usable
 
 RANK = Path(__file__).with_name("rank.py")
 NETWORKS = {"resnet50": "images/s", "vgg16": "images/s", "decoder": "tokens/s"}
@@ -44,12 +47,17 @@ DEFAULT_SYSTEMS = {"cuda": ["nccl", "wins"], "cpu": ["gloo", "plait"]}
 SKIPPED = 77
 JOB_SECONDS = 90  # the limit for one job, beside the seconds of its cycle
 LEAST_SECONDS = 15  # less than that, and no job is begun
+MOST_THREADS = 4  # of a rank on CPUs, where nobody says how many
 
 Cycle = dict[str, Any]  # what was run, and per_second
 
 
 class Failed(Exception):
     """What a rank said that did not succeed."""
+
+
+class NotDone(Failed):
+    """A job that had not ended when its time was over."""
 
 
 def visible_gpus() -> tuple[int, str]:
@@ -93,7 +101,7 @@ def run_job(arguments: argparse.Namespace, network: str, ranks: int, system: str
                 command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
             )
         except subprocess.TimeoutExpired:
-            raise Failed(f"a job of {ranks} ranks was not done after {seconds:.0f} s") from None
+            raise NotDone(f"a job of {ranks} rank{'s' * (ranks != 1)} was not done after {seconds:.0f} s") from None
         if done.returncode != 0:
             raise Failed(f"ended with {done.returncode}: {done.stderr[-2000:]}")
         result = json.loads(Path(name, "result.json").read_text(encoding="utf-8"))
@@ -114,7 +122,26 @@ def jobs_of(arguments: argparse.Namespace) -> list[tuple[str, int, str]]:
     return jobs
 
 
-def summary(cycles: list[Cycle], first: str) -> list[dict[str, Any]]:
+def cores() -> tuple[float, float]:
+    """Those that this process may use, and how many of them nobody else is busy on."""
+    whole = usable(System())
+    return whole, max(0.0, min(whole, (os.cpu_count() or 1) - os.getloadavg()[0]))
+
+
+def why_no_efficiency(arguments: argparse.Namespace, whole: float, free: float) -> str:
+    """Ranks that share cores are slower for that alone; empty where each of them has its own, or is on a GPU."""
+    wanted = max(arguments.ranks) * arguments.threads
+    is_compared = 1 in arguments.ranks and max(arguments.ranks) > 1
+    if arguments.device != "cpu" or not is_compared or wanted <= free:
+        return ""
+    threads = f"{arguments.threads} thread{'s' * (arguments.threads != 1)}"
+    words = f"no scaling efficiency: {max(arguments.ranks)} ranks of {threads} want {wanted} cores, "
+    if wanted > whole:
+        return words + f"and there are {whole:g}; with --threads and --ranks each rank can have its own"
+    return words + f"and other programs left {free:.1f} of {whole:g} when this began"
+
+
+def summary(cycles: list[Cycle], first: str, has_efficiency: bool = True) -> list[dict[str, Any]]:
     """A row for each network, number of ranks and system, in the order in which they were run first.
 
     `first`: the system with which the others are compared.
@@ -125,7 +152,7 @@ def summary(cycles: list[Cycle], first: str) -> list[dict[str, Any]]:
     rows = []
     for (network, ranks, system), found in speeds.items():
         median = statistics.median(found)
-        alone = speeds.get((network, 1, first))
+        alone = speeds.get((network, 1, first)) if has_efficiency else None
         beside = speeds.get((network, ranks, first))
         rows.append(
             {
@@ -180,7 +207,7 @@ def as_json(arguments: argparse.Namespace, machine: dict[str, Any], cycles: list
         "machine": machine,
         "settings": settings,
         "versions": {name: it for cycle in cycles for name, it in cycle["versions"].items()},
-        "rows": summary(cycles, arguments.systems[0]),
+        "rows": summary(cycles, arguments.systems[0], not more["no_efficiency"]),
         "cycles": [{name: it for name, it in cycle.items() if name != "versions"} for cycle in cycles],
     }
     return json.dumps(result | more, indent=1) + "\n"
@@ -196,22 +223,31 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--systems", nargs="+", metavar="SYSTEM", help="default: nccl wins, or gloo plait on CPUs")
     parser.add_argument("--precision", choices=["bf16", "fp32"], help="default: bf16, or fp32 on CPUs")
-    parser.add_argument("--batch", type=int, default=64, help="images a rank (default: %(default)s)")
+    parser.add_argument("--batch", type=int, help="images a rank (default: 64, or 8 with --tiny)")
     parser.add_argument(
         "--tokens", type=int, default=8, help="sequences that are decoded at once (default: %(default)s)"
     )
-    parser.add_argument("--threads", type=int, default=4, help="of a rank's computing on CPUs (default: %(default)s)")
+    parser.add_argument(
+        "--threads", type=int, help="of a rank's computing on CPUs (default: its share of the cores, 4 at most)"
+    )
     parser.add_argument("--cycles", type=int, default=1, help="each of two jobs a system (default: %(default)s)")
-    parser.add_argument("--cycle-seconds", type=float, default=3, help="of a job's measuring (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=200, help="for everything (default: %(default)s)")
+    parser.add_argument("--cycle-seconds", type=float, help="of a job's measuring (default: 3, or 1 with --tiny)")
+    parser.add_argument(
+        "--seconds", type=float, help=f"for everything (default: {JOB_SECONDS} for each job, beside its cycle)"
+    )
     parser.add_argument("--tiny", action="store_true", help="networks with next to no work, to see that all works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all cycles there, for benchmarks/store.py")
     arguments = parser.parse_args(given)
     arguments.begun = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     arguments.systems = arguments.systems or DEFAULT_SYSTEMS[arguments.device]
     arguments.precision = arguments.precision or {"cuda": "bf16", "cpu": "fp32"}[arguments.device]
+    usual = {"batch": 8 if arguments.tiny else 64, "cycle_seconds": 1 if arguments.tiny else 3}
+    usual["threads"] = max(1, min(MOST_THREADS, int(cores()[0]) // max(arguments.ranks)))
+    for name, value in usual.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
     for name in ("batch", "tokens", "threads", "cycles", "cycle_seconds", "seconds"):
-        if getattr(arguments, name) <= 0:
+        if getattr(arguments, name) is not None and getattr(arguments, name) <= 0:
             parser.error(f"--{name.replace('_', '-')}: {getattr(arguments, name)} is not above 0")
     if any(ranks not in (1, 2, 4, 8) for ranks in arguments.ranks):
         parser.error("--gpus: 1, 2, 4 or 8, since these divide the decoder's heads")
@@ -221,6 +257,51 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     if len(set(arguments.systems)) < len(arguments.systems):
         parser.error("--systems has one of them twice")
     return arguments
+
+
+def run_jobs(arguments: argparse.Namespace) -> tuple[list[Cycle], list[str], list[str]]:
+    """What was measured; what failed, with the reason; and what --seconds left no time for."""
+    cycles: list[Cycle] = []
+    failures: list[str] = []
+    left_out: list[str] = []
+    begun, most = time.monotonic(), JOB_SECONDS + arguments.cycle_seconds
+    end = begun + (arguments.seconds or math.inf)
+    jobs = jobs_of(arguments)
+    print(f"{len(jobs)} job{'s' * (len(jobs) != 1)} of some seconds each, {most:g} at most", flush=True)
+    for network, ranks, system in jobs:
+        what = f"{network} on {ranks} rank{'s' * (ranks != 1)} by {system}"
+        left = end - time.monotonic()
+        if left < LEAST_SECONDS:
+            left_out.append(what)
+            continue
+        try:
+            cycle = run_job(arguments, network, ranks, system, min(left, most))
+        except NotDone as error:
+            if left < most:
+                left_out.append(what)
+                continue
+            failures.append(f"{what}: {error}: {shorter(arguments)}")
+        except Failed as error:
+            failures.append(f"{what}: {error}")
+        else:
+            cycles.append(cycle)
+            print(f"{what}: {cycle['per_second']:,.0f} {NETWORKS[network]}", flush=True)
+            continue
+        print(f"FAILED {failures[-1]}", flush=True)
+    if left_out:
+        done = max(1, len(jobs) - len(left_out))
+        wanted = math.ceil((time.monotonic() - begun) / done * len(jobs) * 1.25)
+        print(f"--seconds {arguments.seconds:g} left no time for {len(left_out)} of {len(jobs)} jobs:")
+        print(
+            "".join(f"  {what}\n" for what in left_out) + f"without --seconds, or with --seconds {wanted}, all are run"
+        )
+    return cycles, failures, left_out
+
+
+def shorter(arguments: argparse.Namespace) -> str:
+    """What makes the jobs end in time."""
+    tiny = "" if arguments.tiny else ", or --tiny for networks with next to no work"
+    return f"a smaller --batch makes its steps shorter{tiny}"
 
 
 def main() -> int:
@@ -233,31 +314,18 @@ def main() -> int:
         print(f"SKIPPED: PyTorch sees {gpus} GPUs, and --gpus asks for {max(arguments.ranks)}; or add --device cpu")
         return SKIPPED
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-    end = time.monotonic() + arguments.seconds
-    cycles: list[Cycle] = []
-    failures: list[str] = []
-    left_out: list[str] = []
-    for network, ranks, system in jobs_of(arguments):
-        what = f"{network} on {ranks} ranks by {system}"
-        left = end - time.monotonic()
-        if left < LEAST_SECONDS:
-            left_out.append(what)
-            continue
-        try:
-            cycle = run_job(arguments, network, ranks, system, min(left, JOB_SECONDS + arguments.cycle_seconds))
-        except Failed as error:
-            failures.append(f"{what}: {error}")
-            print(f"FAILED {failures[-1]}", flush=True)
-            continue
-        cycles.append(cycle)
-        print(f"{what}: {cycle['per_second']:,.0f} {NETWORKS[network]}", flush=True)
+    no_efficiency = why_no_efficiency(arguments, *cores())
+    cycles, failures, left_out = run_jobs(arguments)
     if arguments.json:
         machine = machine_of(arguments, gpus, gpu)
-        text = as_json(arguments, machine, cycles, failures=failures, left_out=left_out)
-        arguments.json.write_text(text, encoding="utf-8")
-    for what in left_out:
-        print(f"left out, as there was no time: {what}")
-    print(table(summary(cycles, arguments.systems[0]), arguments.systems[0]))
+        more = {"failures": failures, "left_out": left_out, "no_efficiency": no_efficiency}
+        arguments.json.write_text(as_json(arguments, machine, cycles, **more), encoding="utf-8")
+    if no_efficiency:
+        print(no_efficiency)
+    if arguments.tiny:
+        print("--tiny: the networks have next to no work, so that speeds show that all works, and no more than that")
+    first = arguments.systems[0]
+    print(table(summary(cycles, first, not no_efficiency), first))
     return int(bool(failures) or not cycles)
 
 

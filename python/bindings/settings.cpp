@@ -1,6 +1,7 @@
 // Settings, and what the launcher says.
 #include "base/settings.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -13,6 +14,10 @@
 #include "bindings/python_text.hpp"
 #include "runtime/launch_environment.hpp"
 #include "runtime/launchers.hpp"
+#include "tuner/given_profile.hpp"
+#include "tuner/launch_shape.hpp"
+#include "tuner/machine.hpp"
+#include "tuner/overrides.hpp"
 
 namespace plait::python {
 namespace {
@@ -159,6 +164,21 @@ std::string repr(const Settings& settings) {
   return "plait.Settings(" + text + ")";
 }
 
+// What is wrong with one variable, also where only a communicator would find out; "" where it can be used.
+std::string setting_flaw(const std::string& name, const nb::bytes& value) {
+  try {
+    const std::string text(value.c_str(), value.size());
+    const Settings settings = Settings::from_environment({{name, text}, {"PLAIT_LOG", "error"}});  // warns of nothing
+    AlgorithmOverrides::parse(settings.algorithm);
+    if (!settings.launch.empty()) parse_launch_shape(settings.launch);
+    if (!settings.topology.empty()) described_topology(settings.topology);
+    if (!settings.profile.empty()) parse_profile(given_profile_text(settings), settings.profile);
+    return "";
+  } catch (const Error& error) {
+    return printable(error.what());
+  }
+}
+
 void bind_settings_class(nb::module_& module) {
   nb::class_<Settings> settings(
       module, "Settings",
@@ -201,6 +221,11 @@ void bind_settings(nb::module_& module) {
       .def_ro("meaning", &SettingRow::meaning);
   module.def("settings_table", &settings_table, nb::arg("settings"),
              "All variables, in the order of the documentation.");
+  module.def("setting_flaw", &setting_flaw, nb::arg("name"), nb::arg("value"),
+             "What is wrong with this value of a PLAIT_* variable, in the words of the error that a communicator would "
+             "have; an empty text where nothing is. Reads the file that it names.");
+  module.def("unknown_settings", &unknown_settings, nb::arg("environment"),
+             "A line for each PLAIT_* variable that Plait does not know or that has a new name, with the nearest one.");
 
   nb::class_<LaunchEnvironment>(module, "LaunchEnvironment", "What a launcher told this process about the ranks.")
       .def_ro("launcher", &LaunchEnvironment::launcher)
@@ -209,9 +234,13 @@ void bind_settings(nb::module_& module) {
       .def_ro("local_rank", &LaunchEnvironment::local_rank)
       .def_ro("master", &LaunchEnvironment::master, "The host of rank 0, where ranks are on several; else empty.");
   module.def(
-      "launch_environment", [] { return detect_launch_environment(); },
+      "launch_environment",
+      [](const std::optional<Environment>& environment) {
+        return detect_launch_environment(environment ? *environment : process_environment());
+      },
+      nb::arg("environment") = nb::none(),
       "Rank and size as `plait run`, torchrun, mpirun, srun or another launcher gave them; None where none started "
-      "this process. Raises InvalidInput.");
+      "this process. `environment`: variables in place of this process's. Raises InvalidInput.");
   module.def("launcher_variables", &launcher_variables,
              "The environment variables by which launchers say which rank a process is, or of how many.");
   module.def("all_launcher_variables", &all_launcher_variables,

@@ -27,6 +27,7 @@ REFUSED = re.findall(r"^PLAIT_NCCL_NO_FUNCTION\((\w+), ", HEADER, re.MULTILINE)
 REFUSED_TYPES = re.findall(r"^PLAIT_NCCL_NO_TYPE\((\w+), ", HEADER, re.MULTILINE)
 HINTS = re.findall(r"^  PLAIT_NCCL_HINT\([\w ]+\*?, (\w+), ", HEADER, re.MULTILINE)
 REFUSED_FIELDS = re.findall(r"^  PLAIT_NCCL_NO_FIELD\(\w+, (\w+), \"", HEADER, re.MULTILINE)
+CALL = "void use_NAME(void); void use_NAME(void) { NAME(0, 1); }"
 # Strict enough for any program.
 STRICT = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wundef", "-pedantic", "-Werror"]
 LANGUAGES = {
@@ -104,8 +105,32 @@ def test_numbers() -> None:
 
 
 def test_what_plait_lacks_is_refused() -> None:
-    check_refused(REFUSED, "void use_NAME(void); void use_NAME(void) { NAME(0, 1); }")
+    check_refused(REFUSED, CALL)
     check_refused(REFUSED_TYPES, "void use_NAME(void); void use_NAME(void) { NAME it = 0; (void)it; }")
+
+
+def test_twins_are_refused() -> None:
+    """Those of all functions, and of the ones that Plait has the error says what to call."""
+    check_refused([f"p{name}" for name in FUNCTIONS], CALL)
+    for language in LANGUAGES:
+        said = compile_text(language, "#include <nccl.h>\n" + CALL.replace("NAME", "pncclAllReduce"))
+        assert "libplait has no twins: call ncclAllReduce; " in said, said
+
+
+def test_arguments_of_what_is_refused() -> None:
+    """They are known, so that the function is the one thing that is wrong."""
+    for name, arguments in {
+        "ncclCommSuspend": "0, NCCL_SUSPEND_MEM",
+        "ncclCommRevoke": "0, NCCL_REVOKE_DEFAULT",
+        "ncclCommMemStats": "0, ncclStatGpuMemTotal, 0",
+        "ncclCommWindowRegister": "0, 0, NCCL_WIN_REQUIRED_ALIGNMENT, 0, NCCL_WIN_STRICT_ORDERING | NCCL_WIN_GIN_ONLY",
+    }.items():
+        check_refused([name], CALL.replace("0, 1", arguments))
+    for name in ("SIM_INFO", "COLLCONFIG", "ENCRYPTION_CONFIG"):
+        kind = {"SIM_INFO": "ncclSimInfo_t", "COLLCONFIG": "ncclCollConfig_t"}.get(name, "ncclEncryptionConfig_t")
+        check_refused([kind], f"void use(void); void use(void) {{ NAME it = NCCL_{name}_INITIALIZER; (void)it; }}")
+    modes = "it->hostCftMode = ncclHostCftEnable; it->nvlsHostMode = ncclNvlsHostModeDisable;"
+    check_compiles(f"void use(ncclConfig_t* it); void use(ncclConfig_t* it) {{ {modes} }}", "-DPLAIT_NCCL_IGNORE_HINTS")
 
 
 def test_fields_of_the_config() -> None:
@@ -159,6 +184,9 @@ def test_compilers_that_cannot_give_reasons() -> None:
         compiles, said = run_compiler(language, text.replace("blocking", "minCTAs"), *old)
         assert not compiles and "unavailable" not in said, said
         assert not run_compiler(language, "#include <nccl.h>\nncclWindow_t window;\n", *old)[0]
+        for name in ("ncclCommShrink", "pncclAllReduce"):  # a name that C does not know is no error by itself
+            compiles, said = run_compiler(language, "#include <nccl.h>\n" + CALL.replace("NAME", name), *old)
+            assert not compiles and re.search(rf"call to '{name}' .*: (Plait cannot|libplait has)", said), said
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ terms_test.py DROP_IN BY_NAME NCCL PLAIT CUDA RANK_PROGRAM
 
 from __future__ import annotations
 
+import os
+import pwd
 import tempfile
 from pathlib import Path
 
@@ -193,10 +195,17 @@ def test_explanations() -> None:
         assert not said["flaws"], said
         for flaw, words in (
             ({"PLAIT_NCCL_TAKE": "most"}, "expected none, wins or all"),
-            (wins | {"PLAIT_NCCL_WINS": "/nowhere"}, "PLAIT_NCCL_WINS=/nowhere cannot be read"),
+            (wins | {"PLAIT_NCCL_WINS": "/nowhere"}, "PLAIT_NCCL_WINS names cannot be used: /nowhere cannot be read"),
         ):
-            (words_of_flaw,) = explain("Test GPU", 2, **flaw)["flaws"]
-            assert words in words_of_flaw, words_of_flaw
+            for gpu, ranks in (("Test GPU", 2), ("", 0)):
+                (words_of_flaw,) = explain(gpu, ranks, **flaw)["flaws"]
+                assert words in words_of_flaw, words_of_flaw
+        assert explain("", 0)["plait"]["error"] == ""
+        assert "/nowhere/libplait.so" in explain("", 0, PLAIT_LIBRARY="/nowhere/libplait.so")["plait"]["error"]
+        for version, home in (("22909", pwd.getpwuid(os.getuid()).pw_dir), ("23003", folder)):
+            files = [f"{home}/.nccl.conf", "/etc/nccl.conf"]
+            assert explain("", 0, HOME=folder, STAND_IN_SAYS=version)["conf_files"] == files, version
+        assert explain("", 0, NCCL_CONF_FILE="/a/file")["conf_files"] == ["/a/file", "/etc/nccl.conf"]
         missing = explain("Test GPU", 2, PLAIT_NCCL_LIBRARY="/nowhere/libnccl.so.2")
         assert "/nowhere/libnccl.so.2" in missing["nccl"]["error"] and missing["nccl"]["version"] == 0, missing
 

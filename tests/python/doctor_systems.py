@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
 from plait.doctor import Finding, System
 from plait.doctor.system import Answer, Space
 
@@ -62,3 +67,66 @@ class Fake:
 def said(findings: list[Finding]) -> list[tuple[str, str]]:
     """Severities and words."""
     return [(finding.severity.name.lower(), finding.says) for finding in findings]
+
+
+def explained(**changes):
+    """What the drop-in answers, as explain.py prints it."""
+    nccl = {"path": "/lib/libnccl.so.2", "version": 22809, "error": ""}
+    whole = {
+        "take": "wins",
+        "nccl": nccl,
+        "variables": [],
+        "flaws": [],
+        "functions": {},
+        "kinds": [],
+        "no_gpus": "none",
+    }
+    return Answer(json.dumps(whole | changes))
+
+
+def variable(name, value, effect="", meaning="it is so", source="the environment"):
+    """One of NCCL's in such an answer."""
+    return {
+        "name": name,
+        "value": value,
+        "source": source,
+        "is_known": bool(effect),
+        "effect": effect,
+        "meaning": meaning,
+    }
+
+
+# Libraries that stand in for NCCL and for CUDA's driver, with two GPUs.
+NCCL = "int ncclGetVersion(int* version) {{ *version = {}; return 0; }}"
+DRIVER = """
+#include <string.h>
+#include <stdlib.h>
+int cuInit(unsigned flags) { return flags; }
+int cuDeviceGetCount(int* count) { *count = 2; return 0; }
+int cuDeviceGet(int* device, int number) { *device = number; return 0; }
+int cuDeviceGetName(char* name, int room, int device) { strncpy(name, getenv("GPU"), room); return device < 0; }
+int cuDeviceGetAttribute(int* value, int what, int device) {
+  *value = what == 132 && getenv("MULTICAST") != NULL;
+  return device < 0;
+}
+"""
+
+
+def build_library(folder: Path, name: str, source: str) -> Path:
+    """Skips the test where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    folder.mkdir(exist_ok=True)
+    (folder / "source.c").write_text(source)
+    words = ["-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", folder / name, folder / "source.c"]
+    subprocess.run([compiler, *words], check=True)
+    return folder / name
+
+
+def false_machine(folder: Path, version: int = 22809) -> Callable[..., System]:
+    """A System with such libraries and the drop-in that is built here; it asks real programs."""
+    build_library(folder, "libnccl.so.2", NCCL.format(version))
+    build_library(folder, "libcuda.so.1", DRIVER)
+    given = {"LD_LIBRARY_PATH": str(folder), "GPU": "NVIDIA H200", "PATH": os.environ["PATH"], "HOME": str(folder)}
+    return lambda **more: System(variables=given | more)

@@ -258,7 +258,7 @@ def trained(**changes) -> dict:
         ),
         (
             {"device": "cpu", "machine": {"cpu": "AMD EPYC", "usable_cores": 2}, "systems": ["gloo", "plait"]}
-            | {"precision": "fp32", "tiny": True},
+            | {"precision": "fp32", "tiny": True, "batch": 8},
             "amd-epyc-2-cores/2030-01-02-0123456/training-tiny.json",
         ),
     ],

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from doctor_systems import Fake, said
+from doctor_systems import Fake, explained, false_machine, said
 from plait import _core
-from plait.doctor import Severity, drop_in, graphics, libraries, network, pairs, processors, system, variables
+from plait.doctor import Severity, drop_in, graphics, libraries, network, pairs, processors, system
 from plait.doctor.system import Answer
 
 
@@ -240,52 +237,6 @@ def test_rdma_adapters(fake):
     assert severities(network.check(fake.system()))[1:] == [Severity.OK, Severity.NOTE, Severity.WARNING]
 
 
-def explained(**changes):
-    """What the drop-in answers, as explain.py prints it."""
-    nccl = {"path": "/lib/libnccl.so.2", "version": 22809, "error": ""}
-    whole = {
-        "take": "wins",
-        "nccl": nccl,
-        "variables": [],
-        "flaws": [],
-        "functions": {},
-        "kinds": [],
-        "no_gpus": "none",
-    }
-    return Answer(json.dumps(whole | changes))
-
-
-def variable(name, value, effect, meaning="it is so", source="the environment"):
-    return {
-        "name": name,
-        "value": value,
-        "source": source,
-        "is_known": bool(effect),
-        "effect": effect,
-        "meaning": meaning,
-    }
-
-
-def test_variables(fake):
-    fake.variables |= {"PLAIT_WIAT": "spin", "PLAIT_WAIT": "spin", "NCCL_FOO": "1"}
-    rows = [
-        variable("NCCL_ALGO", "Ring", "leaves all", source="/etc/nccl.conf"),
-        variable("NCCL_BUFFSIZE", "1", "leaves wins"),
-        variable("NCCL_CUMEM_ENABLE", "0", "none"),
-        variable("NCCL_DEBUG", "INFO", "followed"),
-        variable("NCCL_FOO", "1", ""),
-        variable("NCCL_P2P_DISABLE", "1", "leaves all"),
-    ]
-    fake.answers["explain.py"] = explained(variables=rows)
-    words = said(list(variables.check(fake.system())))
-    assert [word for word, _ in words] == ["ok", "warning", "note", "note", "ok", "ok", "note", "warning"]
-    assert words[2][1] == "NCCL_ALGO=Ring (in /etc/nccl.conf): the drop-in leaves all calls to NCCL"
-    assert list(variables.check(fake.system()))[2].remedy == "take it out of /etc/nccl.conf"
-    del fake.answers["explain.py"]
-    words = said(list(variables.check(fake.system())))
-    assert words[2:] == [("note", "NCCL_FOO=1: NCCL reads it")]
-
-
 def test_a_share_of_processors_and_yama(fake):
     fake.write("proc/self/status", "Name: x\nCpus_allowed_list:\t0-3,8\n")
     fake.write("sys/fs/cgroup/cpu.max", "200000 100000")
@@ -355,34 +306,9 @@ def test_what_keeps_the_drop_in_from_calls(fake):
     assert (flaw.severity, flaw.says) == (Severity.PROBLEM, "the table cannot be used")
 
 
-# Libraries that stand in for NCCL and for CUDA's driver, with two GPUs.
-NCCL = "int ncclGetVersion(int* version) { *version = 22809; return 0; }"
-DRIVER = """
-#include <string.h>
-#include <stdlib.h>
-int cuInit(unsigned flags) { return flags; }
-int cuDeviceGetCount(int* count) { *count = 2; return 0; }
-int cuDeviceGet(int* device, int number) { *device = number; return 0; }
-int cuDeviceGetName(char* name, int room, int device) { strncpy(name, getenv("GPU"), room); return device < 0; }
-int cuDeviceGetAttribute(int* value, int what, int device) {
-  *value = what == 132 && getenv("MULTICAST") != NULL;
-  return device < 0;
-}
-"""
-
-
 @pytest.fixture
 def machine(tmp_path):
-    """A System with such libraries and the drop-in that is built here; it asks real programs."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    for name, source in (("libnccl.so.2", NCCL), ("libcuda.so.1", DRIVER)):
-        (tmp_path / "source.c").write_text(source)
-        words = ["-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", tmp_path / name, tmp_path / "source.c"]
-        subprocess.run([compiler, *words], check=True)
-    given = {"LD_LIBRARY_PATH": str(tmp_path), "GPU": "NVIDIA H200", "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    return lambda **more: system.System(variables=given | more)
+    return false_machine(tmp_path)
 
 
 def test_the_drop_in_is_asked(machine):
@@ -401,15 +327,6 @@ def test_the_drop_in_is_asked(machine):
     assert finding.cause == "no wins were measured on as many of these GPUs" and "plait tune" in finding.remedy
     flaw, _ = drop_in.check(machine(PLAIT_NCCL_WINS="/nowhere"))
     assert flaw.severity == Severity.PROBLEM and "/nowhere cannot be read" in flaw.says
-
-
-def test_files_of_nccl_are_read(machine, tmp_path):
-    (tmp_path / "conf").write_text("NCCL_ALGO=Ring\n")
-    found = machine(NCCL_CONF_FILE=str(tmp_path / "conf"))
-    words = [says for _, says in said(list(variables.check(found)))]
-    assert f"NCCL_ALGO=Ring (in {tmp_path}/conf): the drop-in leaves all calls to NCCL" in words
-    (finding,) = drop_in.check(found)
-    assert finding.cause.startswith("NCCL_ALGO is set")
 
 
 def test_symbols_are_looked_up(machine):
@@ -446,7 +363,7 @@ def is_alive(number):
 def test_programs_that_fail_say_why():
     program = "import sys; print('table', file=sys.stderr); sys.exit('plait: error: no')"
     assert system.run_program([sys.executable, "-c", program], {}, 30).error == "plait: error: no"
-    assert system.run_program(["no-such-program"], {}, 30).error == "no-such-program is not installed"
+    assert system.run_program(["no-such-program"], {}, 30).error.startswith("no-such-program is not installed")
 
 
 def test_programs_are_no_ranks_of_the_job(tmp_path):

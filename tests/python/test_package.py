@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,12 @@ import plait
 import pytest
 from plait import _core, errors
 from ranks import TIMEOUT, environment
+
+# With a program, and what it prints.
+PAGES = [
+    ("c_api.md", "rank 0: 3\nrank 1: 3\nrank 2: 7\nrank 3: 7\n"),
+    ("c_api/nccl_header.md", "3 3\n"),
+]
 
 
 def public(names) -> set[str]:
@@ -73,6 +81,28 @@ def test_compilers_find_headers_and_library():
     assert (Path(plait.get_include()) / "plait" / "plait.h").is_file()
     assert (Path(plait.get_include()) / "plait" / "nccl" / "nccl.h").is_file()
     assert {"libplait.so", "libplait_nccl.so"} <= {file.name for file in Path(plait.get_library_dir()).iterdir()}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize(("page", "printed"), PAGES)
+def test_programs_are_built_by_the_words_of_the_pages(tmp_path, page, printed):
+    """Compiled, linked and started with what plait.get_library_dir() names, be it a wheel's folder or the tree's."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    program = next(block for block in re.findall(r"```c\n(.*?)```", text, re.DOTALL) if "int main(" in block)
+    words = re.findall(r"^((?:include|lib)=\$\(python -c .*?\)\"\)|cc .*\$lib.*)", text, re.MULTILINE)
+    assert [line.split("=")[0].split()[0] for line in words] == ["include", "lib", "cc"]
+    (tmp_path / "program.c").write_text(program)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "python").chmod(0o755)
+    given = environment(PATH=f"{folder}:{os.environ['PATH']}")
+    given.pop("LD_LIBRARY_PATH", None)
+    command = ["sh", "-ec", "\n".join(words)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, printed), (words, done)
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")

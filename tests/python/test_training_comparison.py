@@ -67,6 +67,76 @@ def test_efficiency_and_ratio():
     assert last == "| resnet50 | 2 | wins | 190 images/s | 1.1% | 0.950 | 1.056 |"
 
 
+@pytest.mark.parametrize(
+    ("options", "whole", "free", "words"),
+    [
+        ("--device cpu --threads 4", 2, 2, "2 ranks of 4 threads want 8 cores, and there are 2; with --threads"),
+        ("--device cpu --threads 1 --ranks 1 4", 2, 2, "4 ranks of 1 thread want 4 cores, and there are 2"),
+        ("--device cpu --threads 1", 2, 0.5, "want 2 cores, and other programs left 0.5 of 2 when this began"),
+        ("--device cpu --threads 1", 2, 2, ""),
+        ("--device cpu --threads 4 --ranks 2", 2, 2, ""),  # there is none anyway
+        ("--device cpu --threads 4 --ranks 1", 2, 2, ""),
+        ("", 2, 2, ""),  # GPUs have no need of cores
+    ],
+)
+def test_ranks_that_share_cores_have_no_efficiency(options, whole, free, words):
+    found = compare.why_no_efficiency(compare.parse(options.split()), whole, free)
+    assert words in found and bool(words) == bool(found)
+    cycles = [{"network": "vgg16", "ranks": ranks, "system": "gloo", "per_second": 1} for ranks in (1, 2)]
+    assert [row["efficiency"] for row in compare.summary(cycles, "gloo", False)] == [None, None]
+
+
+def test_cores_are_those_that_others_leave(monkeypatch):
+    monkeypatch.setattr(compare, "usable", lambda _: 2.0)
+    monkeypatch.setattr(compare.os, "cpu_count", lambda: 8)
+    for load, free in ((0, 2), (6.5, 1.5), (20, 0)):
+        monkeypatch.setattr(compare.os, "getloadavg", lambda load=load: (load, 0, 0))
+        assert compare.cores() == (2, free)
+
+
+def test_a_rank_on_cpus_has_its_share_of_the_cores(monkeypatch):
+    for cores, ranks, threads in ((2, "2", 1), (64, "2", 4), (8, "4", 2), (1, "8", 1)):
+        monkeypatch.setattr(compare, "cores", lambda cores=cores: (cores, cores))
+        assert compare.parse(["--device", "cpu", "--ranks", "1", ranks]).threads == threads
+
+
+def test_tiny_jobs_are_short():
+    tiny, whole = compare.parse(["--tiny"]), compare.parse([])
+    assert (tiny.batch, tiny.cycle_seconds) < (whole.batch, whole.cycle_seconds) == (64, 3)
+    assert compare.parse(["--tiny", "--batch", "3"]).batch == 3
+
+
+def run_with(monkeypatch, outcomes, *options):
+    """What comes of jobs that give these numbers, or fail so."""
+
+    def run_job(arguments, network, ranks, system, seconds):
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return {"network": network, "ranks": ranks, "system": system, "per_second": outcome}
+
+    monkeypatch.setattr(compare, "run_job", run_job)
+    return compare.run_jobs(compare.parse(["--networks", "vgg16", "--ranks", "2", *options]))
+
+
+def test_jobs_without_time_name_the_option(monkeypatch, capsys):
+    """Also one that had begun."""
+    cycles, failures, left_out = run_with(monkeypatch, [1, 2, compare.NotDone("it"), 3], "--seconds", "60")
+    assert (len(cycles), failures, left_out) == (3, [], ["vgg16 on 2 ranks by wins"])
+    said = capsys.readouterr().out
+    assert "--seconds 60 left no time for 1 of 4 jobs:\n  vgg16 on 2 ranks by wins\n" in said
+    assert said.rstrip().endswith("are run") and "without --seconds, or with --seconds " in said
+    _, _, left_out = run_with(monkeypatch, [], "--seconds", "14")
+    assert len(left_out) == 4
+
+
+def test_jobs_that_take_too_long_fail(monkeypatch, capsys):
+    """Without --seconds there is time for all."""
+    cycles, (failure,), left_out = run_with(monkeypatch, [1, compare.NotDone("not done"), 2, 3])
+    assert (len(cycles), left_out) == (3, []) and "vgg16 on 2 ranks by wins: not done: a smaller --batch" in failure
+    assert "--tiny" in failure and f"FAILED {failure}" in capsys.readouterr().out
+
+
 def test_without_one_rank_there_is_no_efficiency():
     (row,) = compare.summary([{"network": "vgg16", "ranks": 2, "system": "wins", "per_second": 7.0}], "nccl")
     assert (row["efficiency"], row["over_first"]) == (None, None)

@@ -121,25 +121,40 @@ typedef plaitScalarResidence_t ncclScalarResidence_t;
 
 // ---- What Plait does not have ---------------------------------------------------------------------------------------
 
-// Refuses a name where it is used, with the reason. Compilers that cannot do that do not know the name.
+// Refuses a name where it is used, with the reason. Compilers that cannot do that do not know the name; but a function
+// that C does not know is one that the linker misses, so that in C older ones of GNU refuse the call.
 #if defined(__has_attribute)
 #if __has_attribute(unavailable)
 #define PLAIT_NCCL_REFUSED(reason) __attribute__((unavailable(reason)))
+#define PLAIT_NCCL_REFUSED_CALL(reason) PLAIT_NCCL_REFUSED(reason)
 #endif
+#endif
+#if !defined(PLAIT_NCCL_REFUSED) && defined(__GNUC__) && !defined(__cplusplus)
+#define PLAIT_NCCL_REFUSED_CALL(reason) __attribute__((error(reason)))
 #endif
 
 #ifdef PLAIT_NCCL_REFUSED
 #define PLAIT_NCCL_NO_TYPE(name, reason) typedef struct plaitNcclAbsent* name PLAIT_NCCL_REFUSED(reason);
 #define PLAIT_NCCL_NO_FIELD(type, name, reason) type name PLAIT_NCCL_REFUSED(reason);
-#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
-#define PLAIT_NCCL_NO_FUNCTION(name, reason) plaitResult_t name(...) PLAIT_NCCL_REFUSED(reason);
-#else
-#define PLAIT_NCCL_NO_FUNCTION(name, reason) plaitResult_t name() PLAIT_NCCL_REFUSED(reason);
-#endif
 #else
 #define PLAIT_NCCL_NO_TYPE(name, reason)
 #define PLAIT_NCCL_NO_FIELD(type, name, reason) type plaitNcclNo_##name;
+#endif
+#ifndef PLAIT_NCCL_REFUSED_CALL
 #define PLAIT_NCCL_NO_FUNCTION(name, reason)
+#define PLAIT_NCCL_NO_TWIN(name)
+#else
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define PLAIT_NCCL_REFUSE(name, reason) plaitResult_t name(...) PLAIT_NCCL_REFUSED_CALL(reason);
+#else
+#define PLAIT_NCCL_REFUSE(name, reason) plaitResult_t name() PLAIT_NCCL_REFUSED_CALL(reason);
+#endif
+#define PLAIT_NCCL_NO_FUNCTION(name, reason) PLAIT_NCCL_REFUSE(name, reason) PLAIT_NCCL_REFUSE(p##name, reason)
+// A tool that stands before NCCL defines a function and calls its twin. Were both names Plait's, it would call itself.
+#define PLAIT_NCCL_NO_TWIN(name)                                               \
+  PLAIT_NCCL_REFUSE(p##name, "libplait has no twins: call " #name              \
+                             "; a tool that stands before NCCL is built with " \
+                             "NCCL's own nccl.h, and libplait_nccl.so has the twins for it")
 #endif
 #ifdef PLAIT_NCCL_IGNORE_HINTS
 #define PLAIT_NCCL_HINT(type, name, reason) type name;
@@ -165,6 +180,7 @@ PLAIT_NCCL_NO_FUNCTION(ncclCommResume, PLAIT_NCCL_REASON)
 #define PLAIT_NCCL_REASON "Plait does not tell that of a communicator"
 PLAIT_NCCL_NO_TYPE(ncclCommProperties_t, PLAIT_NCCL_REASON)
 PLAIT_NCCL_NO_FUNCTION(ncclCommQueryProperties, PLAIT_NCCL_REASON)
+PLAIT_NCCL_NO_TYPE(ncclCommMemStat_t, PLAIT_NCCL_REASON)
 PLAIT_NCCL_NO_FUNCTION(ncclCommMemStats, PLAIT_NCCL_REASON)
 #undef PLAIT_NCCL_REASON
 
@@ -245,6 +261,42 @@ PLAIT_NCCL_NO_FUNCTION(ncclGetPeerDeviceLeInfo, PLAIT_NCCL_REASON)
 PLAIT_NCCL_NO_FUNCTION(ncclGetMultimemDeviceLeInfo, PLAIT_NCCL_REASON)
 #undef PLAIT_NCCL_REASON
 
+// Of the functions that Plait has.
+PLAIT_NCCL_NO_TWIN(ncclGetVersion)
+PLAIT_NCCL_NO_TWIN(ncclGetUniqueId)
+PLAIT_NCCL_NO_TWIN(ncclGetErrorString)
+PLAIT_NCCL_NO_TWIN(ncclGetLastError)
+PLAIT_NCCL_NO_TWIN(ncclCommInitRank)
+PLAIT_NCCL_NO_TWIN(ncclCommInitRankConfig)
+PLAIT_NCCL_NO_TWIN(ncclCommInitAll)
+PLAIT_NCCL_NO_TWIN(ncclCommSplit)
+PLAIT_NCCL_NO_TWIN(ncclCommFinalize)
+PLAIT_NCCL_NO_TWIN(ncclCommDestroy)
+PLAIT_NCCL_NO_TWIN(ncclCommAbort)
+PLAIT_NCCL_NO_TWIN(ncclCommGetAsyncError)
+PLAIT_NCCL_NO_TWIN(ncclCommCount)
+PLAIT_NCCL_NO_TWIN(ncclCommCuDevice)
+PLAIT_NCCL_NO_TWIN(ncclCommUserRank)
+PLAIT_NCCL_NO_TWIN(ncclMemAlloc)
+PLAIT_NCCL_NO_TWIN(ncclMemFree)
+PLAIT_NCCL_NO_TWIN(ncclCommRegister)
+PLAIT_NCCL_NO_TWIN(ncclCommDeregister)
+PLAIT_NCCL_NO_TWIN(ncclRedOpCreatePreMulSum)
+PLAIT_NCCL_NO_TWIN(ncclRedOpDestroy)
+PLAIT_NCCL_NO_TWIN(ncclAllReduce)
+PLAIT_NCCL_NO_TWIN(ncclReduce)
+PLAIT_NCCL_NO_TWIN(ncclBcast)
+PLAIT_NCCL_NO_TWIN(ncclBroadcast)
+PLAIT_NCCL_NO_TWIN(ncclReduceScatter)
+PLAIT_NCCL_NO_TWIN(ncclAllGather)
+PLAIT_NCCL_NO_TWIN(ncclSend)
+PLAIT_NCCL_NO_TWIN(ncclRecv)
+PLAIT_NCCL_NO_TWIN(ncclGroupStart)
+PLAIT_NCCL_NO_TWIN(ncclGroupEnd)
+PLAIT_NCCL_NO_TWIN(ncclAlltoAll)
+PLAIT_NCCL_NO_TWIN(ncclGather)
+PLAIT_NCCL_NO_TWIN(ncclScatter)
+
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic pop
 #endif
@@ -257,8 +309,35 @@ PLAIT_NCCL_NO_FUNCTION(ncclGetMultimemDeviceLeInfo, PLAIT_NCCL_REASON)
 #define NCCL_CTA_POLICY_ZERO 0x02
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_WIN_GIN_ONLY 0x04
+#define NCCL_WIN_CFT_COUNTED 0x08
+#define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 #define NCCL_SHRINK_DEFAULT 0x00
 #define NCCL_SHRINK_ABORT 0x01
+#define NCCL_REVOKE_DEFAULT 0x00
+#define NCCL_SUSPEND_MEM 0x01
+#define NCCL_UNDEF_FLOAT (-1.0f)
+#define ncclStatGpuMemSuspend 0
+#define ncclStatGpuMemSuspended 1
+#define ncclStatGpuMemPersist 2
+#define ncclStatGpuMemTotal 3
+#define NCCL_SIM_INFO_INITIALIZER NULL  // of types that are refused
+#define NCCL_COLLCONFIG_INITIALIZER NULL
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER NULL
+typedef enum {
+  ncclHostCftDefault = NCCL_CONFIG_UNDEF_INT,
+  ncclHostCftEnable = 1,
+  ncclHostCftDisable = 2,
+  ncclHostCftFallback = 3
+} ncclHostCftMode_t;
+typedef enum {
+  ncclNvlsHostModeDefault = NCCL_CONFIG_UNDEF_INT,
+  ncclNvlsHostModeEnable = 0,
+  ncclNvlsHostModeDisableTransport = 1,
+  ncclNvlsHostModeDisableSymmetricMultimem = 2,
+  ncclNvlsHostModeDisable = INT_MAX
+} ncclNvlsHostMode_t;
 
 // NCCL's fields. Two can be set: `blocking`, to 1, and `maxCTAs`, which is plaitConfig_t::maxSms, at least 8.
 typedef struct ncclConfig {

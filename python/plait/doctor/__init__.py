@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from . import drop_in, graphics, libraries, limits, network, pairs, pci, processors, shared_memory, variables
 from .finding import Finding, Severity
@@ -36,7 +36,18 @@ def examine(system: System, checks: dict[str, Check] = CHECKS) -> list[Finding]:
         except Exception as error:
             words = f"could not be checked: {type(error).__name__}: {error}"
             findings.append(Finding.note(words).of(name))
-    return findings
+    return list(_told_once(findings))
+
+
+def _told_once(findings: list[Finding]) -> Iterator[Finding]:
+    """Leaves out what is said of a variable beside the first thing that is wrong with it: that it is fine, say."""
+    wrong: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.variable and finding.severity >= Severity.WARNING:
+            wrong.setdefault(finding.variable, finding)
+    for finding in findings:
+        if wrong.get(finding.variable, finding) is finding:
+            yield finding
 
 
 def worst(findings: Sequence[Finding]) -> Severity:

@@ -25,11 +25,23 @@ def check(system: System) -> Iterator[Finding]:
         return
     if not answer["kinds"]:
         yield Finding.note(f"the drop-in would take over nothing: no GPUs: {answer['no_gpus'] or 'none are visible'}")
-    # A table is read only where there are GPUs.
     for flaw in dict.fromkeys(flaw for each in (answer, *answer["kinds"]) for flaw in each["flaws"]):
-        yield Finding.problem(flaw, "the drop-in then takes over nothing", "mend it, or unset it: docs/nccl.md")
+        name = next((name for name in ("PLAIT_NCCL_TAKE", "PLAIT_NCCL_WINS") if name in flaw), "")
+        remedy = f"mend it, or unset {name or 'it'}: docs/nccl.md"
+        yield Finding.problem(flaw, "the drop-in then takes over nothing", remedy).about(name)
+    yield from _libraries(system, answer)
     for kind in answer["kinds"]:
         yield from _of_kind(kind)
+
+
+def _libraries(system: System, answer: dict[str, Any]) -> Iterator[Finding]:
+    """Libraries that it cannot use. Without an NCCL it is of no use, but that only matters where one was named."""
+    for library, name in (("plait", "PLAIT_LIBRARY"), ("nccl", "PLAIT_NCCL_LIBRARY")):
+        error, is_named = answer.get(library, {}).get("error"), bool(system.variables.get(name))
+        if error and (is_named or library == "plait"):
+            remedy = f"name another, or unset {name}" if is_named else "build Plait again with `make`"
+            finding = Finding.problem(error, "the drop-in then takes over nothing", remedy)
+            yield finding.about(name if is_named else "")
 
 
 def _of_kind(kind: dict[str, Any]) -> Iterator[Finding]:

@@ -19,7 +19,8 @@ class Severity(enum.IntEnum):
 class Finding:
     """`says` is the state; `cause` why it matters, and `remedy` what to run: both empty where nothing is wrong.
 
-    `details` are pairs of texts that few want to see: each symbol and its library, say.
+    `details` are pairs of texts that few want to see: each symbol and its library, say. `variable` is the one that it
+    is about, if it is about one.
     """
 
     severity: Severity
@@ -28,6 +29,7 @@ class Finding:
     remedy: str = ""
     check: str = ""
     details: tuple[tuple[str, str], ...] = ()
+    variable: str = ""
 
     @classmethod
     def ok(cls, says: str, details: tuple[tuple[str, str], ...] = ()) -> Finding:
@@ -48,3 +50,7 @@ class Finding:
     def of(self, check: str) -> Finding:
         """The same, with the name of the check that found it."""
         return dataclasses.replace(self, check=check)
+
+    def about(self, variable: str) -> Finding:
+        """The same, about a variable."""
+        return dataclasses.replace(self, variable=variable)

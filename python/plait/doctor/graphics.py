@@ -61,11 +61,22 @@ def _kernels(system: System, expected: bool) -> Iterator[Finding]:
             yield Finding.problem(f"{says}, and is not served", gpu["refusal"], "build for it: docs/gpu/README.md")
         else:
             yield Finding.ok(f"{says}: this build has kernels for it ({facts['kernels']})")
+    yield from _visible(system, len(facts.get("gpus", ())))
     cuda = facts.get("cuda")
     if cuda and _number(cuda["driver"]) < _number(cuda["library"]):
         says = f"the driver has CUDA {cuda['driver']}, this build is of CUDA {cuda['library']}"
         cause = "PTX of a newer CUDA cannot be loaded; machine code of the same major version can"
         yield Finding.warning(says, cause, "update the driver, or build with the driver's CUDA")
+
+
+def _visible(system: System, count: int) -> Iterator[Finding]:
+    """Names of GPUs that CUDA passes over, as it does without a word."""
+    given = system.variables.get("CUDA_VISIBLE_DEVICES", "")
+    names = [name for name in given.split(",") if name.strip()]
+    if 0 < count < len(names):
+        cause = f"CUDA stops at the first name that it does not know: {names[count]}"
+        says = f"CUDA_VISIBLE_DEVICES={given} names {len(names)} GPUs, and CUDA has {count}"
+        yield Finding.warning(says, cause, "nvidia-smi -L lists them")
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from .asked import LIB, NCCL, ask_drop_in, wheel_libraries
 from .finding import Finding
+from .probing import probe
 from .system import System
 
 _DROP_IN = ("libplait_nccl.so", "plait_nccl/libnccl.so")
@@ -32,8 +32,10 @@ SYMBOLS = """
 def check(system: System) -> Iterator[Finding]:
     yield from _nccl(system)
     yield from _own(system)
+    yield from _preloaded(system)
     yield _other(system, "CUDA driver", "libcuda.so.1", "cuDriverGetVersion", _cuda_version)
-    yield _other(system, "UCX", system.variables.get("PLAIT_UCX_LIBRARY") or "libucp.so.0", "", str)
+    ucx = system.variables.get("PLAIT_UCX_LIBRARY")
+    yield _other(system, "UCX", ucx or "libucp.so.0", "", str).about("PLAIT_UCX_LIBRARY" if ucx else "")
 
 
 def _nccl(system: System) -> Iterator[Finding]:
@@ -41,7 +43,8 @@ def _nccl(system: System) -> Iterator[Finding]:
     found = {name: _open_nccl(system, name) for name in candidates}
     good = {name: answer for name, answer in found.items() if not answer["error"]}
     if not good:
-        reasons = "; ".join(answer["error"] for answer in found.values())
+        named = system.variables.get("PLAIT_NCCL_LIBRARY")  # the check of variables tells of that one
+        reasons = "; ".join(answer["error"] for name, answer in found.items() if name != named or len(found) == 1)
         if _is_preloaded(system):
             yield Finding.problem(f"there is no NCCL: {reasons}", _NOTHING_BEHIND, _INSTALL)
         else:
@@ -49,7 +52,8 @@ def _nccl(system: System) -> Iterator[Finding]:
         return
     since = ask_drop_in(system)[0].get("functions", {})
     for name, answer in good.items():
-        yield from _bindings(name, answer, since)
+        if name != system.variables.get("PLAIT_NCCL_LIBRARY") or answer["version"]:  # else the drop-in says what it is
+            yield from _bindings(name, answer, since)
     versions = {name: answer["version"] for name, answer in good.items()}
     if len(set(versions.values())) > 1:
         says = "several NCCL: " + ", ".join(f"{name} is {_nccl_version(number)}" for name, number in versions.items())
@@ -59,11 +63,11 @@ def _nccl(system: System) -> Iterator[Finding]:
 
 def _open_nccl(system: System, name: str) -> dict[str, Any]:
     """What a program that opens `name` gets. Programs with a wheel's NCCL, as PyTorch, have that behind the drop-in."""
-    answer = _probe(system, name, "ncclGetVersion", SYMBOLS)
+    answer = probe(system, name, "ncclGetVersion", SYMBOLS)
     wheels = wheel_libraries("nvidia.nccl", NCCL)
     has_nothing_behind = not answer["error"] and not answer["version"]
     if wheels and has_nothing_behind and not system.variables.get("PLAIT_NCCL_LIBRARY"):
-        return _probe(system, name, "ncclGetVersion", SYMBOLS, PLAIT_NCCL_LIBRARY=wheels[0])
+        return probe(system, name, "ncclGetVersion", SYMBOLS, PLAIT_NCCL_LIBRARY=wheels[0])
     return answer
 
 
@@ -105,9 +109,12 @@ def _code(version: list[int] | None) -> int:
 
 
 def _nccl_candidates(system: System) -> list[str]:
-    """Lists NCCL libraries: the one that PLAIT_NCCL_LIBRARY names, the one the loader finds, and the wheel's."""
+    """NCCL libraries: the one that PLAIT_NCCL_LIBRARY names, the one the loader finds, others on its way, a wheel's."""
     named = system.variables.get("PLAIT_NCCL_LIBRARY")
-    return list(dict.fromkeys(filter(None, [named, NCCL, *wheel_libraries("nvidia.nccl", NCCL)])))
+    folders = system.variables.get("LD_LIBRARY_PATH", "").split(":")
+    there = [f"{folder}/{NCCL}" for folder in folders if folder and os.path.exists(system.file(f"{folder}/{NCCL}"))]
+    # The loader takes the first of these.
+    return list(dict.fromkeys(filter(None, [named, NCCL, *there[1:], *wheel_libraries("nvidia.nccl", NCCL)])))
 
 
 def _own(system: System) -> Iterator[Finding]:
@@ -118,15 +125,25 @@ def _own(system: System) -> Iterator[Finding]:
                 f"{name} is not at {path}", "C programs or the drop-in need it", "make, or install plait again"
             )
             continue
-        answer = _probe(system, str(path), "", ())
+        answer = probe(system, str(path), "", ())
         if answer["error"]:
             cause = f"it cannot be opened: {answer['error']}"
             yield Finding.problem(f"{name} is at {path}", cause, "build it on this system, or install plait again")
         else:
             yield Finding.ok(f"{name} is at {path}")
+
+
+def _preloaded(system: System) -> Iterator[Finding]:
+    """Whether the drop-in is in LD_PRELOAD, and what there is there that the loader cannot open."""
     preloaded = system.variables.get("LD_PRELOAD", "")
+    for name in re.split(r"[ :]+", preloaded.strip(" :")) if preloaded.strip(" :") else ():
+        answer = probe(system, name, "", ())
+        if answer["error"]:
+            cause = f"the loader passes over it in each program that is started: {answer['error']}"
+            remedy = "name a library that is there, or unset LD_PRELOAD; `plait run --nccl` sets it for one program"
+            yield Finding.problem(f"LD_PRELOAD has {name}, which cannot be opened", cause, remedy).about("LD_PRELOAD")
     if _is_preloaded(system):
-        yield Finding.ok(f"the drop-in is preloaded here: LD_PRELOAD={preloaded}")
+        yield Finding.ok(f"the drop-in is preloaded here: LD_PRELOAD={preloaded}").about("LD_PRELOAD")
     else:
         yield Finding.ok("the drop-in is not preloaded here; `plait run --nccl -- PROGRAM` does it")
 
@@ -136,22 +153,11 @@ def _is_preloaded(system: System) -> bool:
 
 
 def _other(system: System, what: str, library: str, version: str, words: Any) -> Finding:
-    answer = _probe(system, library, version, (version,) if version else ("ucp_get_version_string",))
+    answer = probe(system, library, version, (version,) if version else ("ucp_get_version_string",))
     if answer["error"]:
         return Finding.note(f"no {what}: {answer['error']}")
     place = next(filter(None, answer["places"].values()), library)
     return Finding.ok(f"{what} is at {place}" + (f", version {words(answer['version'])}" if version else ""))
-
-
-def _probe(system: System, library: str, version: str, symbols: Any, **variables: str) -> dict[str, Any]:
-    program = str(Path(__file__).with_name("probe.py"))
-    answer = system.ask(sys.executable, program, library, version, *symbols, **variables)
-    if answer.error:
-        return {"error": f"{library}: {answer.error}"}
-    try:
-        return json.loads(answer.output)
-    except ValueError:
-        return {"error": f"{library}: nothing was found out"}
 
 
 def _nccl_version(number: int) -> str:

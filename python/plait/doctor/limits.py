@@ -10,6 +10,8 @@ from .pci import gpus
 from .system import System
 
 _MEMLOCK = "Max locked memory"
+_ADDRESSES = "Max address space"
+_FILE_SIZE = "Max file size"
 _FILES = "Max open files"
 _PROCESSES = "Max processes"
 _FEW_FILES = 1024  # NCCL and UCX hold some descriptors a peer
@@ -33,6 +35,7 @@ def check(system: System) -> Iterator[Finding]:
 def _of_process(system: System, text: str) -> Iterator[Finding]:
     locked, files, processes = (_soft(text, name) for name in (_MEMLOCK, _FILES, _PROCESSES))
     yield _locked(system, locked)
+    yield from _sizes(system, text)
     if files is not None and files < _FEW_FILES:
         cause = "each peer takes some: with many ranks a communicator cannot be made"
         yield Finding.warning(f"{files} files may be open", cause, "ulimit -n 65536")
@@ -43,6 +46,19 @@ def _of_process(system: System, text: str) -> Iterator[Finding]:
         yield Finding.warning(f"this user may have {processes} processes", _THREADS_COUNT, remedy)
     else:
         yield Finding.ok(f"this user may have {'any number of' if processes is None else processes} processes")
+
+
+def _sizes(system: System, text: str) -> Iterator[Finding]:
+    """Limits that few have, and that are not said where there are none."""
+    addresses, file = _soft(text, _ADDRESSES), _soft(text, _FILE_SIZE)
+    if addresses is not None:
+        cause = "CUDA reserves as many addresses as there are bytes in GPUs and host, and fails with 'out of memory'"
+        says = f"{addresses >> 20} MiB of addresses may be used"
+        kind = Finding.warning if gpus(system) else Finding.note
+        yield kind(says, cause, "ulimit -v unlimited")
+    if file is not None:
+        cause = "shared memory is a file, too: programs that make a larger one are ended (SIGXFSZ)"
+        yield Finding.warning(f"files may have {file >> 10} KiB", cause, "ulimit -f unlimited")
 
 
 def _locked(system: System, limit: int | None) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .. import _core
 from .finding import Finding
 from .system import System
 
@@ -21,7 +22,7 @@ def takes(words: str, interface: str) -> bool:
 
 
 def check(system: System) -> Iterator[Finding]:
-    up = [name for name in system.names(_NET) if _is_up(system, name)]
+    up = _up(system)
     if not system.names(_NET):
         yield Finding.note("networks are not checked: there is no interface in /sys/class/net")
     else:
@@ -31,6 +32,29 @@ def check(system: System) -> Iterator[Finding]:
         yield Finding.ok("there are no RDMA adapters")
     for adapter in adapters:
         yield from _adapter(system, adapter)
+
+
+def of_nccl(system: System, name: str, words: str, says: str, undo: str) -> Finding | None:
+    """What is wrong with a list of interfaces or adapters for NCCL; None where it fits one, or nobody knows."""
+    up, adapters = _up(system), system.names(_RDMA)
+    if name == "NCCL_SOCKET_IFNAME" and up and not any(takes(words, each) for each in up):
+        cause = f"NCCL finds no interface, and cannot make a communicator; up are {', '.join(up)}"
+        return Finding.problem(f"{says} fits no interface{_guess(words, up)}", cause, undo)
+    hosts = ",".join(word.partition(":")[0] for word in words.split(","))  # without their ports
+    if name == "NCCL_IB_HCA" and adapters and not any(takes(hosts, each) for each in adapters):
+        cause = f"NCCL then uses none, and goes by sockets; there are {', '.join(adapters)}"
+        return Finding.warning(f"{says} fits no RDMA adapter{_guess(hosts, adapters)}", cause, undo)
+    return None
+
+
+def _guess(words: str, names: list[str]) -> str:
+    """The end of a sentence, with the name that is nearest to the first one of a list; or nothing."""
+    return _core.did_you_mean(words.lstrip("^=").partition(",")[0], names)
+
+
+def _up(system: System) -> list[str]:
+    """Interfaces that are up."""
+    return [name for name in system.names(_NET) if _is_up(system, name)]
 
 
 def _is_up(system: System, name: str) -> bool:
@@ -53,7 +77,8 @@ def _interface(system: System, up: list[str]) -> Iterator[Finding]:
             return
     if wanted:
         cause = f"up are {', '.join(up) or 'none'}"
-        yield Finding.problem(f"PLAIT_SOCKET_IFNAME={wanted} fits no interface", cause, "unset PLAIT_SOCKET_IFNAME")
+        says = f"PLAIT_SOCKET_IFNAME={wanted} fits no interface{_guess(wanted, up)}"
+        yield Finding.problem(says, cause, "unset PLAIT_SOCKET_IFNAME").about("PLAIT_SOCKET_IFNAME")
     else:
         yield Finding.note("no network interface is up", "ranks on this host do not need one")
 

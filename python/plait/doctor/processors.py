@@ -41,6 +41,12 @@ def _apart(system: System) -> Iterator[Finding]:
         yield Finding.note(says, cause, "where that is so: docker run --pid=host --ipc=host")
 
 
+def usable(system: System) -> float:
+    """Processors that this process may use, by its affinity and by its cgroup's share; 1 where nobody says it."""
+    known = [number for number in (_allowed(system), _share(system)) if number is not None]
+    return min(known, default=1)
+
+
 def _allowed(system: System) -> int | None:
     """Processors in the affinity of this process."""
     for line in (system.read("proc/self/status") or "").splitlines():

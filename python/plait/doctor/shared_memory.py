@@ -32,7 +32,8 @@ def check(system: System) -> Iterator[Finding]:
     else:
         yield Finding.ok(words)
     if not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding.problem("/dev/shm cannot be written", "NCCL cannot make shared memory", "chmod 1777 /dev/shm")
+        remedy = "chmod 1777 /dev/shm; where it is mounted read-only: mount -o remount,rw /dev/shm"
+        yield Finding.problem("/dev/shm cannot be written", "NCCL cannot make shared memory", remedy)
     yield from _leftovers(system)
 
 

@@ -49,7 +49,7 @@ def run_program(command: Sequence[str], variables: Mapping[str, str], seconds: f
             start_new_session=True,
         )
     except FileNotFoundError:
-        return Answer("", f"{command[0]} is not installed")
+        return Answer("", f"{command[0]} is not installed, or not in PATH")
     except OSError as error:
         return Answer("", f"{command[0]} cannot be started: {error.strerror}")
     try:
@@ -101,12 +101,17 @@ class System:
     def path(self, name: str) -> Path:
         return self.root / name
 
-    def read(self, name: str) -> str | None:
-        """Text of a file without blanks around it; None where it is not there, or may not be read."""
+    def file(self, given: str) -> Path:
+        """That of a variable, which may have a slash in front, or be one of the folder of this process."""
+        return self.path(given.lstrip("/")) if given.startswith("/") else Path(given)
+
+    def read(self, name: str, *, strips: bool = True) -> str | None:
+        """Text of a file, without blanks around it; None where it is not there, or may not be read."""
         try:
-            return self.path(name).read_text(errors="replace").strip()
+            text = self.path(name).read_text(errors="replace")
         except OSError:
             return None
+        return text.strip() if strips else text
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; nothing where it is not there."""
@@ -123,9 +128,15 @@ class System:
         return self.answers[question]
 
     def _alone(self) -> dict[str, str]:
-        """Variables without those of launchers."""
+        """Variables without those of launchers, and without those by which every program of Plait would fail."""
         launchers = set(_core.all_launcher_variables())
-        return {name: value for name, value in self.variables.items() if name not in launchers}
+        return {name: value for name, value in self.variables.items() if name not in launchers and not self.flaw(name)}
+
+    def flaw(self, name: str) -> str:
+        """What is wrong with the value of a PLAIT_* variable; empty where nothing is, or it is another library's."""
+        if not name.startswith("PLAIT_"):
+            return ""
+        return _core.setting_flaw(name, os.fsencode(self.variables.get(name, "")))
 
     def link(self, name: str) -> str | None:
         """Where a symbolic link leads; None where it is none, or may not be read."""

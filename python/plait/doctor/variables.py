@@ -1,69 +1,85 @@
-"""Variables that are set: PLAIT_*, also ones that nobody reads, and NCCL's, with what they mean for the drop-in."""
+"""Variables that are set: PLAIT_*, also ones that nobody reads or that hold what nobody takes, and what is left of a
+launcher. Those of NCCL are in nccl_variables.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
 
 from .. import _core
 from ..errors import Error
-from .asked import ask_drop_in
+from . import named_files, nccl_names, nccl_variables
 from .finding import Finding
 from .system import System
 
-_SLOW = {"NCCL_P2P_DISABLE": "data between GPUs go through host memory", "NCCL_SHM_DISABLE": "they go by sockets"}
-_ENVIRONMENT = "the environment"  # as a source, in the words of the drop-in
+_PREFIX = "PLAIT_"
+_SETTINGS = "`plait settings` says what there is"
 
 
 def check(system: System) -> Iterator[Finding]:
-    variables = system.variables
     known = {row.name: row for row in _core.settings_table(_core.Settings())}
-    yield from _refused()
-    for name, value in sorted(variables.items()):
-        if name in known:
-            yield Finding.ok(f"{name}={value}: {known[name].meaning}")
-        elif name.startswith("PLAIT_"):
-            guess = _core.did_you_mean(name, list(known))
-            yield Finding.warning(f"{name}={value} is no variable of Plait{guess}", "nobody reads it", f"unset {name}")
-    of_nccl = list(_of_nccl(system))
-    yield from of_nccl
-    if not of_nccl and not any(name.startswith("PLAIT_") for name in variables):
-        yield Finding.ok("no variable of Plait or NCCL is set")
+    findings = [*_of_plait(system, known), *_of_launchers(system), *nccl_variables.check(system)]
+    findings += _misspelled(system, {"NCCL": nccl_names.known(), "PLAIT": known})
+    yield from findings or [Finding.ok("no variable of Plait or NCCL is set")]
 
 
-def _refused() -> Iterator[Finding]:
-    """A value that Plait does not take, in the words of the library, which reads this process's variables."""
-    try:
-        _core.Settings.from_environment()
-    except Error as error:
-        yield Finding.problem(str(error), "a communicator cannot be made", "unset it, or see `plait settings`")
-
-
-def _of_nccl(system: System) -> Iterator[Finding]:
-    """Those of the environment and of files nccl.conf, as the drop-in reads them."""
-    answer, error = ask_drop_in(system)
-    if not error:
-        yield from map(_as_taken, answer["variables"])
-        return
+def _of_plait(system: System, known: Mapping[str, _core.SettingRow]) -> Iterator[Finding]:
     for name, value in sorted(system.variables.items()):
-        if name.startswith("NCCL_"):
-            yield Finding.note(f"{name}={value}: NCCL reads it", f"the drop-in could not be asked about it: {error}")
+        if not name.startswith(_PREFIX):
+            continue
+        if name not in known:
+            (says,) = _core.unknown_settings({name: ""})
+            cause = "a later release does not read it" if _core.setting_flaw(name, b"-") else "nobody reads it"
+            yield Finding.warning(says, cause, f"give it its right name, or unset {name}; {_SETTINGS}").about(name)
+        elif value:  # an empty one is as if it were unset
+            yield _setting(system, name, value, known[name]).about(name)
 
 
-def _as_taken(row: dict[str, Any]) -> Finding:
-    is_here = row["source"] == _ENVIRONMENT
-    says = f"{row['name']}={row['value']}" + ("" if is_here else f" (in {row['source']})")
-    undo = f"unset {row['name']}" if is_here else f"take it out of {row['source']}"
-    if not row["is_known"]:
-        return Finding.note(f"{says}: NCCL reads it; Plait does not")
-    if row["effect"] == "leaves all":
-        if row["name"] in _SLOW:
-            cause = f"{_SLOW[row['name']]}, several times slower; and the drop-in leaves all calls to NCCL"
-            return Finding.warning(f"{says}: {row['meaning']}", cause, undo)
-        return Finding.note(f"{says}: the drop-in leaves all calls to NCCL", row["meaning"], undo)
-    if row["effect"] == "leaves wins":
-        undo += ", or plait tune --nccl with it set"
-        return Finding.note(f"{says}: wins that the drop-in brings do not hold", row["meaning"], undo)
-    if row["effect"] == "none":
-        return Finding.ok(f"{says}: no matter for calls that Plait performs: {row['meaning']}")
-    return Finding.ok(f"{says}: {row['meaning']}")
+def _setting(system: System, name: str, value: str, row: _core.SettingRow) -> Finding:
+    says = f"{name}={value}"
+    if not _is_whole_number(value, row.expected):
+        cause = "a launcher sets it, or whoever starts ranks by hand"
+        return Finding.problem(f"{says}; expected {row.expected}", cause, f"mend it, or unset {name}")
+    if wrong := system.flaw(name):
+        return Finding.problem(wrong, "a communicator cannot be made", f"mend it, or unset {name}; {_SETTINGS}")
+    if wrong := named_files.flaw(system, name, value):
+        return Finding.problem(f"{says}: {wrong.what}", wrong.cause, f"{wrong.remedy}, or unset {name}")
+    return Finding.ok(f"{says}: {row.meaning}")
+
+
+def _is_whole_number(value: str, expected: str) -> bool:
+    """False where the table of settings says that one is expected, and it is none, or out of bounds."""
+    words = re.fullmatch(r"a whole number(?: from (\d+))?(?: to (\d+))?", expected)
+    if words is None:
+        return True
+    return value.isdecimal() and int(words[1] or 0) <= int(value) <= int(words[2] or sys.maxsize)
+
+
+def _of_launchers(system: System) -> Iterator[Finding]:
+    """What launchers say of this process, if that makes no rank of it.
+
+    Other programs may have use for other launchers' variables, as PyTorch for RANK in a pod. PLAIT_RANK is for nobody
+    else.
+    """
+    try:
+        given = {name: os.fsencode(value).decode(errors="replace") for name, value in system.variables.items()}
+        _core.launch_environment(given)
+    except Error as error:
+        says = str(error)
+        cause = "a program that is started here gets this error if it asks Plait which rank it is"
+        remedy = "unset what is left over, or start programs by a launcher"
+        own = next((name for name in sorted(given) if name.startswith(_PREFIX) and name in says), "")
+        yield (Finding.problem if own else Finding.note)(says, cause, remedy).about(own)
+
+
+def _misspelled(system: System, libraries: Mapping[str, Mapping[str, object]]) -> Iterator[Finding]:
+    """NCLL_DEBUG, say. Names that end in CCL are those of other libraries."""
+    for name, value in sorted(system.variables.items()):
+        prefix, _, rest = name.partition("_")
+        for right, known in libraries.items():
+            is_known = prefix != right and f"{right}_{rest}" in known
+            if is_known and not prefix.endswith("CCL") and _core.did_you_mean(prefix, [right]):
+                says = f"{name}={value} is no variable of {right.title() if right == 'PLAIT' else right}"
+                yield Finding.warning(f"{says}; did you mean {right}_{rest}?", "nobody reads it", f"unset {name}")

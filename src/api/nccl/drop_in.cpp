@@ -107,17 +107,18 @@ const std::vector<WinsTable>& DropIn::tables() {
 // A table that cannot be read is none.
 std::vector<WinsTable> DropIn::read_tables() {
   std::vector<WinsTable> tables;
+  const std::string named = variable("PLAIT_NCCL_WINS");
   try {
-    const std::string named = variable("PLAIT_NCCL_WINS");
     if (!named.empty()) {
       const std::string text = read_small_file(named);
-      if (text.empty()) fail(ErrorCode::kInvalidInput, "PLAIT_NCCL_WINS=", named, " cannot be read");
+      if (text.empty()) fail(ErrorCode::kInvalidInput, named, " cannot be read");
       tables.push_back(WinsTable::parse(text, named));
       return tables;
     }
     for (const auto& [name, text] : plait::internal::nccl_wins_texts()) tables.push_back(WinsTable::parse(text, name));
   } catch (const Error& error) {
-    complain(join("the table of wins cannot be used: ", error.what()));
+    const char* which = named.empty() ? "" : " that PLAIT_NCCL_WINS names";
+    complain(join("the table of wins", which, " cannot be used: ", error.what()));
     tables.clear();
   }
   return tables;

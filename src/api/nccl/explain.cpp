@@ -22,7 +22,16 @@ void write_nccl(const RealLibrary& real, JsonWriter& json) {
   json.end();
 }
 
+void write_plait(const PlaitLibrary& plait, JsonWriter& json) {
+  json.key("plait").begin_object();
+  json.key("path").value(plait.path()).key("error").value(plait.error());
+  json.end();
+}
+
 void write_variables(const NcclVariables& variables, JsonWriter& json) {
+  json.key("conf_files").begin_array();
+  for (const std::string& file : variables.files()) json.value(file);
+  json.end();
   json.key("variables").begin_array();
   for (const SetVariable& variable : variables.set()) {
     json.begin_object();
@@ -76,9 +85,11 @@ std::string explain(const RankGpu& gpu, int most_ranks) {
   JsonWriter json;
   json.begin_object().key("path").value(drop_in.own_path()).key("take").value(drop_in.setting().text());
   write_nccl(drop_in.real(), json);
+  write_plait(drop_in.plait(), json);
   write_variables(drop_in.nccl(), json);
   write_communicators(drop_in, gpu, std::min(most_ranks, kMostRanksAsked), json);
   write_functions(json);
+  drop_in.tables();  // without GPUs nobody has asked for them, and flaws are known once they are read
   json.key("flaws").begin_array();
   for (const std::string& flaw : drop_in.flaws()) json.value(flaw);
   return json.end().end().take();

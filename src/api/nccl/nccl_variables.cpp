@@ -191,7 +191,7 @@ std::vector<std::string> conf_files(const Environment& environment, int nccl_ver
   return files;
 }
 
-NcclVariables::NcclVariables(const Environment& environment, const std::vector<std::string>& files) {
+NcclVariables::NcclVariables(const Environment& environment, const std::vector<std::string>& files) : files_(files) {
   for (auto at = environment.lower_bound(kNcclPrefix); at != environment.end() && at->first.starts_with(kNcclPrefix);
        ++at) {
     values_.emplace(at->first, Value{at->second, kEnvironment});

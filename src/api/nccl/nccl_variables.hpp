@@ -39,6 +39,7 @@ class NcclVariables {
   std::string value(std::string_view name) const;  // "" where it is not set
   bool is_zero(std::string_view name) const;       // set, and a number that is 0 as NCCL reads it
   std::vector<SetVariable> set() const;            // all that have a value, by name
+  const std::vector<std::string>& files() const { return files_; }
 
   // The first one of this effect, in words: "NCCL_ALGO is set (in /etc/nccl.conf): …"; "" where there is none.
   std::string first_that(VariableEffect effect) const;
@@ -50,6 +51,7 @@ class NcclVariables {
   void read_file(const std::string& path);
 
   std::map<std::string, Value, std::less<>> values_;
+  std::vector<std::string> files_;
 };
 
 }  // namespace plait::nccl
