@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -92,6 +93,20 @@ void close_ports(const PortGuard& guard, int ports, OtherNodes& others, Bootstra
             are_connected ? "nobody any more" : "the hosts of the other ranks alone", " (PLAIT_GUARD_PORTS)");
 }
 
+// Collective. Two versions of UCX may not understand each other, and UCX itself does not say so.
+void log_networks(Bootstrap& bootstrap, const Transport& transport) {
+  const std::vector<std::string> all = bootstrap.all_gather_texts(transport.name());
+  const Logger& log = bootstrap.options().log;
+  if (bootstrap.rank() != 0 || !log.shows(LogLevel::kInfo)) return;
+  std::map<std::string, std::vector<int>> ranks;
+  for (size_t rank = 0; rank < all.size(); ++rank) ranks[all[rank]].push_back(static_cast<int>(rank));
+  std::string text;
+  for (const auto& [name, its] : ranks) {
+    text += join(text.empty() ? "" : ", ", name, ranks.size() == 1 ? "" : join(" of ", list_ranks(its)));
+  }
+  log.info("between hosts: ", text);
+}
+
 bool all_reach_gpus(Bootstrap& bootstrap, const Transport& transport) {
   const std::vector<uint8_t> all = bootstrap.all_gather(static_cast<uint8_t>(transport.reaches_gpus()));
   return std::ranges::count(all, 0) == 0;
@@ -122,6 +137,7 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
          failed->reason,
          "; ranks of one host need none of it (one machine is one host unless PLAIT_HOST_ID says otherwise)");
   }
+  log_networks(bootstrap, *transport);
   std::vector<std::string> addresses = bootstrap.all_gather_texts(transport->address());
   const bool reach_gpus = for_gpus && all_reach_gpus(bootstrap, *transport);
   auto others = std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),

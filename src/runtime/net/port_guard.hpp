@@ -46,13 +46,18 @@ class PortGuard {
   void admit_nobody() const;
 
  private:
+  // A socket that listened there. Who had it may have closed it, and another one may have its number.
   struct Port {
-    int socket = -1;  // UCX's, which may have closed it
+    int socket = -1;
     SocketAddress place;
+
+    friend bool operator==(const Port&, const Port&) = default;
   };
 
-  std::vector<int> listening_before_;  // descriptors
-  std::vector<Port> ports_;
+  static std::vector<Port> listening();  // of this process
+
+  std::vector<Port> before_;
+  std::vector<Port> ports_;  // UCX's
 };
 
 }  // namespace plait

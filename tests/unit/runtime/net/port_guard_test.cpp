@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -118,6 +119,19 @@ TEST(PortGuard, LeavesASocketAloneThatHasTheNumberOfOneThatIsClosed) {
   ASSERT_EQ(next.socket.get(), number);
   guard.admit_nobody();
   EXPECT_TRUE(next.is_reached());
+}
+
+// A socket that listened before may have been closed meanwhile.
+TEST(PortGuard, GuardsAPortThatHasTheNumberOfAnEarlierSocket) {
+  auto earlier = std::make_unique<Listener>("127.0.0.1");
+  PortGuard guard;
+  const int number = earlier->socket.get();
+  const UniqueFd kept(::dup(number));  // so that its port is not free again
+  earlier.reset();
+  const Listener of_ucx("127.0.0.1");
+  ASSERT_EQ(of_ucx.socket.get(), number);
+  EXPECT_EQ(guard.admit_only({}, of_ucx.name()), 1);
+  EXPECT_FALSE(of_ucx.is_reached());
 }
 
 bool contains(const AddressBlocks& blocks, const InternetAddress& it) {
