@@ -12,6 +12,7 @@ from .finding import Finding
 from .system import System
 
 _SLOW = {"NCCL_P2P_DISABLE": "data between GPUs go through host memory", "NCCL_SHM_DISABLE": "they go by sockets"}
+_SECRETS = {"PLAIT_JOB"}
 _ENVIRONMENT = "the environment"  # as a source, in the words of the drop-in
 
 
@@ -21,7 +22,8 @@ def check(system: System) -> Iterator[Finding]:
     yield from _refused()
     for name, value in sorted(variables.items()):
         if name in known:
-            yield Finding.ok(f"{name}={value}: {known[name].meaning}")
+            shown = "(hidden)" if name in _SECRETS else value  # what the doctor says is sent to others
+            yield Finding.ok(f"{name}={shown}: {known[name].meaning}")
         elif name.startswith("PLAIT_"):
             guess = _core.did_you_mean(name, list(known))
             yield Finding.warning(f"{name}={value} is no variable of Plait{guess}", "nobody reads it", f"unset {name}")
