@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -80,6 +81,12 @@ UniqueId new_id(UniqueId::Origin origin, const Secret& secret) {
   return id;
 }
 
+Secret secret_of_job(std::string_view label, std::initializer_list<uint64_t> numbers, std::string_view job_key) {
+  std::string message(reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(uint64_t));
+  message += job_key;
+  return derive_secret(label, std::as_bytes(std::span(message)));
+}
+
 // Sockets that were released in this process. If rank 0 is in a forked child, which has a copy, nobody claims the
 // socket here. Once the child has shut it down for both, it is closed when the next one is released.
 class ReleasedSockets {
@@ -143,14 +150,11 @@ UniqueFd take_released_listener(const UniqueId& id) {
 }  // namespace
 
 UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
-  const uint64_t numbers[2] = {::geteuid(), sequence};
-  std::string message(reinterpret_cast<const char*>(numbers), sizeof numbers);
-  message += job_key;
-  return new_id(Origin::kJob, derive_secret("plait job secret", std::as_bytes(std::span(message))));
+  return new_id(Origin::kJob, secret_of_job("plait job secret", {::geteuid(), sequence}, job_key));
 }
 
 UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence, const InternetAddress& address, uint16_t port) {
-  UniqueId id = for_job(job_key, sequence);
+  UniqueId id = new_id(Origin::kJob, secret_of_job("plait secret of a job over hosts", {sequence}, job_key));
   constexpr std::string_view kLabel = "rendezvous port";
   const Tag tag = tag_of(id.secret, std::as_bytes(std::span(kLabel)));
   const auto own = static_cast<uint16_t>(kFirstJobPort + (tag[0] << 8 | tag[1]) % kJobPorts);
@@ -219,8 +223,9 @@ RendezvousPoint RendezvousPoint::create(const std::string& interfaces) {
                 new_id(UniqueId::Origin::kProcess, random_128_bits()));
 }
 
-RendezvousPoint RendezvousPoint::create_for_hosts(const std::string& interfaces) {
-  const InternetAddress address = choose_address(interface_addresses(), interfaces);
+RendezvousPoint RendezvousPoint::create_for_hosts(const std::string& interfaces, const InternetAddress& known) {
+  const InternetAddress address =
+      interfaces.empty() && known.is_there() ? known : choose_address(interface_addresses(), interfaces);
   if (address.is_loopback()) return create();
   UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
   id.address = address;

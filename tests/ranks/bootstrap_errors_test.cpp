@@ -59,6 +59,18 @@ TEST(BootstrapErrorsAlone, RankZeroMissing) {
   EXPECT_LT(seconds_since(begin), 2);
 }
 
+// Whoever looks for a firewall needs address and port, and whoever forgot that there are two hosts needs the variable.
+TEST(BootstrapErrorsAlone, RankZeroOfAnotherHostMissing) {
+  const auto missing = [](const UniqueId& id) {
+    return outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(0.2)); }, 0);
+  };
+  const std::string key = new_job().text();
+  const UniqueId over_hosts = UniqueId::for_job(key, 0, InternetAddress::loopback(), 0);
+  EXPECT_TRUE(has(missing(over_hosts), join(" at ", over_hosts.meeting_place().text(), "; not started")));
+  EXPECT_TRUE(has(missing(over_hosts), "behind a firewall"));
+  EXPECT_TRUE(has(missing(UniqueId::for_job(key, 0)), "on another host (PLAIT_MASTER_ADDR)"));
+}
+
 // `waits` makes its rank wait long. An interrupt must end that, and soon.
 void expect_interruptible(const std::function<void(const BootstrapOptions&)>& waits) {
   BootstrapOptions options = within(60);
