@@ -12,6 +12,7 @@
 
 #include "base/figures.hpp"
 #include "base/process.hpp"
+#include "runtime/host_identity.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -298,9 +299,7 @@ class Approach {
           return {std::move(connection.socket), challenge_.process_id};
         }
       } else if (connection.error == ECONNREFUSED && id_.origin == UniqueId::Origin::kProcess) {
-        fail(ErrorCode::kPeerFailed, "rank ", hello_.rank,
-             ": nobody waits for ranks with this id any more (made by pid ", id_.creator_process_id,
-             "): all ranks have already arrived, or rank 0 gave up or ended");
+        fail_without_listener();
       }
       if (connection.error == ENETUNREACH || connection.error == EHOSTUNREACH) {
         if (id_.leads_to_other_hosts()) fail_without_way(connection.error);
@@ -326,6 +325,18 @@ class Approach {
          has_loopback() ? "" : ", where even the loopback interface (lo) is missing or down",
          "; start all ranks in one network namespace (containers: --network=host, or --network=container:NAME), or set "
          "PLAIT_SOCKET_IFNAME where the id is made, to an interface that this process can reach");
+  }
+
+  // Initial network namespaces have one number on all hosts, so only now it shows that rank 0 is on another one.
+  [[noreturn]] void fail_without_listener() const {
+    const uint64_t own = own_kernel();
+    if (!id_.leads_to_other_hosts() && own != id_.kernel && own != 0 && id_.kernel != 0) {
+      fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
+           ": this process is on another host than the one where the id was made, out of which it does not lead; set "
+           "PLAIT_SOCKET_IFNAME where it is made, to an interface that this process can reach");
+    }
+    fail(ErrorCode::kPeerFailed, "rank ", hello_.rank, ": nobody waits for ranks with this id any more (made by pid ",
+         id_.creator_process_id, "): all ranks have already arrived, or rank 0 gave up or ended");
   }
 
   [[noreturn]] void fail_without_way(int error) const {

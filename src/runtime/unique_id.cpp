@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/sha256.hpp"
+#include "runtime/host_identity.hpp"
 #include "runtime/interfaces.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
@@ -36,11 +37,12 @@ struct TextForm {
   int32_t creator_process_id;
   int32_t creator_descriptor;
   uint64_t network_namespace;
+  uint64_t kernel;
   uint16_t port;
   InternetAddress address;
   uint32_t check;
 };
-static_assert(sizeof(TextForm) == 64);
+static_assert(sizeof(TextForm) == 72);
 
 uint32_t check_of(TextForm form) {
   form.check = 0;
@@ -171,6 +173,7 @@ std::string UniqueId::text() const {
   form.creator_process_id = creator_process_id;
   form.creator_descriptor = creator_descriptor;
   form.network_namespace = network_namespace;
+  form.kernel = kernel;
   form.port = port;
   form.address = address;
   form.check = check_of(form);
@@ -188,6 +191,7 @@ UniqueId UniqueId::parse(std::string_view text) {
   id.creator_process_id = form.creator_process_id;
   id.creator_descriptor = form.creator_descriptor;
   id.network_namespace = form.network_namespace;
+  id.kernel = form.kernel;
   id.port = form.port;
   id.address = form.address;
   id.check();
@@ -243,6 +247,7 @@ RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId i
   id.creator_process_id = ::getpid();
   id.creator_descriptor = listener.get();
   id.network_namespace = own_network_namespace();
+  id.kernel = own_kernel();
   id.port = htons(SocketAddress::of(listener.get()).port());
   return RendezvousPoint(id, std::move(listener));
 }

@@ -34,7 +34,9 @@ struct UniqueId {
   std::array<uint8_t, 6> padding{};
   uint64_t network_namespace = 0;  // kProcess: the one that has the port or the name; 0: unknown
   InternetAddress address;         // that has the port; none: 127.0.0.1
-  std::array<uint8_t, 54> reserved{};
+  std::array<uint8_t, 6> more_padding{};
+  uint64_t kernel = 0;  // kProcess: the one that the process which listens runs on (own_kernel); 0: unknown
+  std::array<uint8_t, 40> reserved{};
 
   // The id that all ranks of one user's job compute alike. `sequence` tells apart the communicators that a job makes
   // one after another: 0, 1, 2, … on every rank.

@@ -71,6 +71,17 @@ TEST(BootstrapErrorsAlone, RankZeroOfAnotherHostMissing) {
   EXPECT_TRUE(has(missing(UniqueId::for_job(key, 0)), "on another host (PLAIT_MASTER_ADDR)"));
 }
 
+// Its network namespace has the number of rank 0's.
+TEST(BootstrapErrorsAlone, AnIdThatDoesNotLeadOutOfAnotherHostSaysSo) {
+  UniqueId id = RendezvousPoint::create().id();  // nobody listens any more
+  const auto refused = [&] { return outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(10)); }, 0); };
+  EXPECT_TRUE(has(refused(), "nobody waits for ranks with this id any more"));
+  if (id.kernel == 0) GTEST_SKIP() << "the kernel has no number";
+  ++id.kernel;
+  EXPECT_TRUE(has(refused(), "rank 1 of 2: this process is on another host than the one where the id was made"));
+  EXPECT_TRUE(has(refused(), "PLAIT_SOCKET_IFNAME"));
+}
+
 // `waits` makes its rank wait long. An interrupt must end that, and soon.
 void expect_interruptible(const std::function<void(const BootstrapOptions&)>& waits) {
   BootstrapOptions options = within(60);

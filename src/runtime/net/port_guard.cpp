@@ -205,14 +205,13 @@ std::vector<PortGuard::Port> PortGuard::listening() {
   return ports;
 }
 
-int PortGuard::admit_only(const std::vector<InternetAddress>& callers, const std::string& address) {
+void PortGuard::admit_only(const std::vector<InternetAddress>& callers, const std::string& address) {
   for (const Port& port : listening()) {
     const bool is_earlier = std::ranges::find(before_, port) != before_.end();
     if (is_earlier || !names_port(address, port.place.port())) continue;
     filter_for(family_of(port.place), callers).attach_to(port.socket);
     ports_.push_back(port);
   }
-  return static_cast<int>(ports_.size());
 }
 
 void PortGuard::admit_nobody() const {

@@ -40,8 +40,10 @@ class PortGuard {
   PortGuard();
 
   // Keeps all but `callers` from the ports that UCX has opened since; `address` is UCX's own, and names these ports.
-  // Returns how many there are. Throws kSystem if the kernel takes no filters.
-  int admit_only(const std::vector<InternetAddress>& callers, const std::string& address);
+  // Throws kSystem if the kernel takes no filters.
+  void admit_only(const std::vector<InternetAddress>& callers, const std::string& address);
+  // How many ports are guarded.
+  int ports() const { return static_cast<int>(ports_.size()); }
   // Keeps everyone from them. Connections that exist go on.
   void admit_nobody() const;
 
