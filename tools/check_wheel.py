@@ -85,7 +85,8 @@ Problems = Iterator[str]
 def check_files(wheel: Wheel) -> Problems:
     own = {path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in (".so", ".pyc")}
     wanted = {f"plait/{path.relative_to(PACKAGE)}" for path in own if "lib" not in path.relative_to(PACKAGE).parts[:1]}
-    wanted |= {f"plait/include/plait/{path.name}" for path in (ROOT / "include" / "plait").iterdir()}
+    headers = ROOT / "include" / "plait"
+    wanted |= {f"plait/include/plait/{path.relative_to(headers)}" for path in headers.rglob("*.h*")}
     wanted |= {f"plait/{name}" for name in LIBRARIES}
     found = {name for name in wheel.names if not name.endswith("/") and ".dist-info/" not in name}
     modules = {name for name in found if re.fullmatch(r"plait/_core\.[\w.-]+\.so", name)}

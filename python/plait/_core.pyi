@@ -23,6 +23,7 @@ class Settings:
         network_gbits: str = ...,
         host_id: str = ...,
         ucx_library: str = ...,
+        guard_ports: bool = ...,
         socket_interfaces: str = ...,
         shared_memory_directory: str = ...,
         wait_policy: str = ...,
@@ -53,6 +54,7 @@ class Settings:
         network_gbits: str = ...,
         host_id: str = ...,
         ucx_library: str = ...,
+        guard_ports: bool = ...,
         socket_interfaces: str = ...,
         shared_memory_directory: str = ...,
         wait_policy: str = ...,
@@ -111,6 +113,10 @@ class Settings:
     def ucx_library(self) -> str: ...
     @ucx_library.setter
     def ucx_library(self, value: str, /) -> None: ...
+    @property
+    def guard_ports(self) -> bool: ...
+    @guard_ports.setter
+    def guard_ports(self, value: bool, /) -> None: ...
     @property
     def socket_interfaces(self) -> str: ...
     @socket_interfaces.setter

@@ -10,6 +10,7 @@ from pathlib import Path
 from host_namespaces import Hosts, start_rank
 
 PROGRAM = Path(__file__).with_name("random_hosts.py")
+ENDLESS = 1 << 30  # more calls than a job makes in which a rank fails; ends() then tells no rank to end
 ENDINGS = ("right", "wrong", "failed", "hangs")
 
 
@@ -48,6 +49,13 @@ class RandomJob:
 
     def await_begin(self) -> None:
         assert [rank.stdout.readline() for rank in self.ranks] == ["begun\n"] * self.size
+
+    def await_ends_of_others(self, but: int, timeout: float) -> None:
+        """Waits until all ranks `but` one have ended by themselves, or for so many seconds."""
+        end = time.monotonic() + timeout
+        others = [it for rank, it in enumerate(self.ranks) if rank != but]
+        while any(it.poll() is None for it in others) and time.monotonic() < end:
+            time.sleep(0.01)
 
     def ends(self, timeout: float) -> list[str]:
         """What each rank said last; those that did not end by themselves are ended, and said so."""

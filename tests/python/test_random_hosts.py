@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 from host_namespaces import Hosts, joined_hosts, left_on, shared_memory
-from random_job import RandomJob, calls_in
+from random_job import ENDLESS, RandomJob, calls_in
 from ranks import TIMEOUT
 
 SEED = int(os.environ.get("PLAIT_TEST_SEED", "0")) or random.randrange(1 << 31)
@@ -46,13 +46,13 @@ def test_whoever_is_killed_or_stopped_is_named(hosts, ranks):
     events = random.Random(SEED)
     calls = 0
     for attempt in range(TIMES):
-        job = RandomJob(hosts, ranks, SEED + attempt, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
+        job = RandomJob(hosts, ranks, SEED + attempt, ENDLESS, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
         job.await_begin()
         time.sleep(events.random())
         victim, number = events.randrange(len(job.ranks)), events.choice([signal.SIGKILL, signal.SIGSTOP])
         job.ranks[victim].send_signal(number)
+        job.await_ends_of_others(victim, TIMEOUT)
         if number == signal.SIGSTOP:
-            time.sleep(2 * TIMEOUT_SECONDS)
             job.ranks[victim].send_signal(signal.SIGCONT)
         said = job.ends(TIMEOUT)
         others = [text for rank, text in enumerate(said) if rank != victim]

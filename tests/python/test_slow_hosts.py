@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 from host_namespaces import Hosts, joined_hosts, left_on, shared_memory
-from random_job import RandomJob
+from random_job import ENDLESS, RandomJob
 from ranks import TIMEOUT
 
 SEED = int(os.environ.get("PLAIT_TEST_SEED", "0")) or random.randrange(1 << 31)
@@ -24,7 +24,6 @@ GBPS, SLOW_GBPS = 10, 0.01
 STILL_GBPS = 2e-6
 TIMEOUT_SECONDS = 3  # of Plait, where ranks shall give up
 RANKS_A_HOST = (1, 2)
-MORE_CALLS_THAN_IT_MAKES = 1 << 30
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -82,7 +81,7 @@ def test_calls_with_a_host_that_hardly_runs_are_right(hosts, ranks):
 
 @pytest.mark.parametrize("ranks", RANKS_A_HOST)
 def test_a_host_whose_link_is_too_slow_is_named(hosts, ranks):
-    job = RandomJob(hosts, ranks, SEED, MORE_CALLS_THAN_IT_MAKES, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
+    job = RandomJob(hosts, ranks, SEED, ENDLESS, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
     job.await_begin()
     slow = hosts.count - 1
     begin = time.monotonic()
