@@ -239,7 +239,9 @@ PLAIT_API plaitResult_t plaitCommInitRankConfig(plaitComm_t* comm, int nranks, p
 PLAIT_API plaitResult_t plaitCommInitLauncher(plaitComm_t* comm, int sequence, const plaitConfig_t* config);
 
 // Sets *localRank to the number, from 0, of this process among those that a launcher started on this host: a program
-// with a GPU for each rank passes it to cudaSetDevice before it joins. 0 without a launcher.
+// with a GPU for each rank passes it to cudaSetDevice before it joins. 0 without a launcher. It is the rank itself
+// where the launcher says neither this number nor how many ranks a host has (ranks that were started by hand, PMIx,
+// aprun): on several hosts take the remainder by the number of GPUs then.
 PLAIT_API plaitResult_t plaitGetLocalRank(int* localRank);
 
 // Makes a whole communicator of `ndev` ranks (at most 1024; on devices 16) in this process. comms[r] is rank r, on CUDA

@@ -11,6 +11,7 @@
 #include "api/cores.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "runtime/host_identity.hpp"
 #include "tuner/given_profile.hpp"
 
 namespace plait {
@@ -46,7 +47,7 @@ Handshake introduce(const Settings& settings, bool has_device) {
   own.cpu_reduce_bytes = settings.cpu_reduce_bytes;
   own.cpu_driven_bytes = settings.cpu_driven_bytes;
   own.cores = own_cores();
-  own.machine = std::hash<std::string>{}(own_boot_id());
+  own.machine = own_kernel();
   if (!settings.profile.empty()) own.profile = std::hash<std::string>{}(given_profile_text(settings));
   copy_text(own.network_gbits, settings.network_gbits);
   copy_text(own.launch, settings.launch);

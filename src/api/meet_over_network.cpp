@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -53,9 +54,9 @@ std::vector<UcxSetting> ucx_settings(Bootstrap& bootstrap) {
   return agreed;
 }
 
-// Returns how many ports are guarded. `texts` are the addresses of all ranks.
-int guard_ports(PortGuard& guard, const Bootstrap& bootstrap, const std::vector<std::string>& texts, const Hosts& hosts,
-                const Transport& transport) {
+// `texts` are the addresses of all ranks.
+void guard_ports(PortGuard& guard, const Bootstrap& bootstrap, const std::vector<std::string>& texts,
+                 const Hosts& hosts, const Transport& transport) {
   std::string why = "a host does not say what its addresses are";
   try {
     const auto callers = callers_of(bootstrap.rank(), texts, hosts.node_of_rank());
@@ -65,7 +66,6 @@ int guard_ports(PortGuard& guard, const Bootstrap& bootstrap, const std::vector<
   }
   bootstrap.options().log.warn("every host may connect to the ports at which UCX listens, which asks for no secret: ",
                                why, "; PLAIT_GUARD_PORTS=0 where the network is trusted");
-  return 0;
 }
 
 // Ranks that are threads of one process open their ports in turn, or one would take those of another for its own.
@@ -74,11 +74,26 @@ std::mutex& opens_ports() {
   return mutex;
 }
 
+struct OpenedNetwork {
+  PortGuard guard;  // older than the ports
+  std::unique_ptr<Transport> transport;
+};
+
+OpenedNetwork open_network(const Bootstrap& bootstrap, const Hosts& hosts, const Settings& settings,
+                           const std::vector<std::string>& host_addresses, const std::vector<UcxSetting>& for_ucx,
+                           bool for_gpus) {
+  const std::lock_guard in_turn(opens_ports());
+  OpenedNetwork opened;
+  opened.transport = open_transport(ucx_libraries(settings), for_ucx, for_gpus);
+  if (settings.guard_ports) guard_ports(opened.guard, bootstrap, host_addresses, hosts, *opened.transport);
+  return opened;
+}
+
 // Collective. Few ranks connect at once, and then their ports are closed. For many that would be too many connections,
 // of which most are never used.
-void close_ports(const PortGuard& guard, int ports, OtherNodes& others, Bootstrap& bootstrap) {
+void close_ports(const PortGuard& guard, OtherNodes& others, Bootstrap& bootstrap) {
   const Logger& log = bootstrap.options().log;
-  const std::vector<int> ports_of_ranks = bootstrap.all_gather(ports);
+  const std::vector<int> ports_of_ranks = bootstrap.all_gather(guard.ports());
   const bool are_few = bootstrap.size() <= kMostRanksThatConnect;
   const bool any = std::ranges::any_of(ports_of_ranks, [](int count) { return count > 0; });
   bool are_connected = false;
@@ -87,9 +102,23 @@ void close_ports(const PortGuard& guard, int ports, OtherNodes& others, Bootstra
     are_connected = std::ranges::all_of(have, [](int it) { return it != 0; });
   }
   if (are_connected) guard.admit_nobody();
-  if (ports == 0) return;
-  log.debug(counted(ports, "port"), " of UCX ", ports == 1 ? "admits " : "admit ",
+  if (guard.ports() == 0) return;
+  log.debug(counted(guard.ports(), "port"), " of UCX ", guard.ports() == 1 ? "admits " : "admit ",
             are_connected ? "nobody any more" : "the hosts of the other ranks alone", " (PLAIT_GUARD_PORTS)");
+}
+
+// Collective. Two versions of UCX may not understand each other, and UCX itself does not say so.
+void log_networks(Bootstrap& bootstrap, const Transport& transport) {
+  const std::vector<std::string> all = bootstrap.all_gather_texts(transport.name());
+  const Logger& log = bootstrap.options().log;
+  if (bootstrap.rank() != 0 || !log.shows(LogLevel::kInfo)) return;
+  std::map<std::string, std::vector<int>> ranks;
+  for (size_t rank = 0; rank < all.size(); ++rank) ranks[all[rank]].push_back(static_cast<int>(rank));
+  std::string text;
+  for (const auto& [name, its] : ranks) {
+    text += join(text.empty() ? "" : ", ", name, ranks.size() == 1 ? "" : join(" of ", list_ranks(its)));
+  }
+  log.info("between hosts: ", text);
 }
 
 bool all_reach_gpus(Bootstrap& bootstrap, const Transport& transport) {
@@ -106,27 +135,23 @@ std::unique_ptr<OtherNodes> meet_over_network(Bootstrap& bootstrap, const Hosts&
       is_on_host && settings.cpu_driven != CpuDriven::kOff && settings.gpu_messages == GpuMessages::kDirect;
   const std::vector<UcxSetting> for_ucx = ucx_settings(bootstrap);
   const std::vector<std::string> host_addresses = bootstrap.all_gather_texts(own_addresses());
-  std::unique_ptr<Transport> transport;
-  std::optional<PortGuard> guard;
-  int ports = 0;
+  std::optional<OpenedNetwork> network;
   StepResult opened;
-  try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"), [&] {
-    const std::lock_guard in_turn(opens_ports());
-    guard.emplace();
-    transport = open_transport(ucx_libraries(settings), for_ucx, for_gpus);
-    if (settings.guard_ports) ports = guard_ports(*guard, bootstrap, host_addresses, hosts, *transport);
-  });
+  try_step(opened, join("rank ", bootstrap.rank(), " does not reach the others"),
+           [&] { network = open_network(bootstrap, hosts, settings, host_addresses, for_ucx, for_gpus); });
   const std::vector<StepResult> results = bootstrap.all_gather(opened);
   if (const StepResult* failed = first_failure(results)) {
     fail(static_cast<ErrorCode>(failed->failure), "the ranks of this communicator are on ", list_hosts(hosts), ", and ",
          failed->reason,
          "; ranks of one host need none of it (one machine is one host unless PLAIT_HOST_ID says otherwise)");
   }
-  std::vector<std::string> addresses = bootstrap.all_gather_texts(transport->address());
-  const bool reach_gpus = for_gpus && all_reach_gpus(bootstrap, *transport);
-  auto others = std::make_unique<OtherNodes>(std::move(transport), bootstrap.rank(), std::move(addresses),
+  const Transport& transport = *network->transport;
+  log_networks(bootstrap, transport);
+  std::vector<std::string> addresses = bootstrap.all_gather_texts(transport.address());
+  const bool reach_gpus = for_gpus && all_reach_gpus(bootstrap, transport);
+  auto others = std::make_unique<OtherNodes>(std::move(network->transport), bootstrap.rank(), std::move(addresses),
                                              hosts.node_of_rank(), reach_gpus);
-  close_ports(*guard, ports, *others, bootstrap);
+  close_ports(network->guard, *others, bootstrap);
   return others;
 }
 

@@ -90,8 +90,10 @@ std::optional<Communicator> split(Communicator& parent, const SplitRequest& requ
       return;
     }
     const std::string& interfaces = request.settings.socket_interfaces;
-    const bool far = are_on_several_hosts(ranks, parent.hosts());
-    point = far ? RendezvousPoint::create_for_hosts(interfaces) : RendezvousPoint::create(interfaces);
+    const Hosts& hosts = parent.hosts();
+    const bool far = are_on_several_hosts(ranks, hosts);
+    point = far ? RendezvousPoint::create_for_hosts(interfaces, hosts.address(hosts.node_of(rank)))
+                : RendezvousPoint::create(interfaces);
     own.id = point->id();
   };
   const std::exception_ptr failure =

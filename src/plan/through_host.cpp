@@ -57,13 +57,15 @@ class HostDetour {
   }
 
  private:
-  // Copies of a queue take turns at two areas, so that the GPU copies one while the network has the other.
-  static constexpr int kAreas = 2;
+  // A send goes on while its queue copies for the next one, so sends take turns at two areas. What has arrived is
+  // copied before the queue receives again.
+  static constexpr int kAreasOfSends = 2, kAreasOfReceives = 1;
 
+  // Host slots through which messages of a queue pass.
   struct Areas {
-    int first = 0, slots = 0, taken = 0;
+    int first = 0, slots = 0, count = 0, taken = 0;
 
-    int take() { return first + taken++ % kAreas * slots; }
+    int take() { return first + taken++ % count * slots; }
   };
 
   // The slots of one operation stay together: where one of them moves, so do all.
@@ -127,7 +129,8 @@ class HostDetour {
   }
 
   void rewrite_queue(int rank, const Queue& before, Queue& after) {
-    Areas outgoing = areas_for(rank, before, OpKind::kSend), incoming = areas_for(rank, before, OpKind::kReceive);
+    Areas outgoing = areas_for(rank, before, OpKind::kSend, kAreasOfSends);
+    Areas incoming = areas_for(rank, before, OpKind::kReceive, kAreasOfReceives);
     after.operations.clear();
     for (const Operation& it : before.operations) {
       Operation operation = it;
@@ -175,17 +178,16 @@ class HostDetour {
     if (message.kind == OpKind::kSend) add(signal, queue);
   }
 
-  // Takes host slots for the copies of a queue's sends or receives.
-  Areas areas_for(int rank, const Queue& queue, OpKind kind) {
+  // At most so many as there are messages of that kind to copy.
+  Areas areas_for(int rank, const Queue& queue, OpKind kind, int most) {
     Areas areas;
-    int copies = 0;
     for (const Operation& it : queue.operations) {
       if (it.kind != kind || !needs_copy(rank, it)) continue;
       areas.slots = std::max(areas.slots, it.chunks);
-      ++copies;
+      areas.count = std::min(areas.count + 1, most);
     }
-    areas.first = result_.ranks[static_cast<size_t>(rank)].host_slots;
-    result_.ranks[static_cast<size_t>(rank)].host_slots += std::min(copies, kAreas) * areas.slots;
+    int& slots = result_.ranks[static_cast<size_t>(rank)].host_slots;
+    areas.first = std::exchange(slots, slots + areas.count * areas.slots);
     return areas;
   }
 

@@ -65,6 +65,17 @@ UniqueFd duplicate(int descriptor, int rank, const char* does) {
   fail_system(errno, join("rank ", rank, " cannot duplicate the descriptor that it ", does));
 }
 
+// Says behind the errors of `step` what numbers of ranks mean.
+template <class Step>
+auto with_note(const std::string& about_ranks, Step step) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    if (about_ranks.empty()) throw;
+    throw Error(error.code(), error.what() + about_ranks);
+  }
+}
+
 }  // namespace
 
 class Bootstrap::End {
@@ -81,6 +92,7 @@ class Bootstrap::End {
   virtual UniqueFd broadcast(int descriptor) = 0;
   virtual std::vector<UniqueFd> gather_descriptors(int descriptor) = 0;
   virtual std::vector<RankLink> release() = 0;
+  virtual std::span<const RankLink> links() const = 0;
   // Called after a call has thrown: tells the other ranks, as far as that is possible without waiting.
   virtual void abandon() = 0;
 
@@ -184,6 +196,7 @@ class Bootstrap::RankZero : public Bootstrap::End {
   }
 
   std::vector<RankLink> release() override { return std::move(links_); }
+  std::span<const RankLink> links() const override { return links_; }
 
   void abandon() override {
     told_.stage = stage_;
@@ -368,6 +381,7 @@ class Bootstrap::OtherRank : public Bootstrap::End {
     links[0] = std::move(link_);
     return links;
   }
+  std::span<const RankLink> links() const override { return std::span(&link_, 1); }
 
   // The closed connection tells rank 0.
   void abandon() override {}
@@ -455,7 +469,7 @@ auto Bootstrap::run(Call call) {
          failure_.empty() ? "" : "; it failed before: ", failure_);
   }
   try {
-    return call();
+    return with_note(end_->options().about_ranks, call);
   } catch (const std::exception& error) {
     failure_ = error.what();
     end_->abandon();
@@ -482,14 +496,15 @@ Bootstrap Bootstrap::create(const UniqueId& id, int rank, int size, const Bootst
   tell_where_ranks_meet(id, options.log);
   if (rank == 0) return lead(RendezvousPoint::claim(id), size, options);
   double seconds_left = 0;
-  RankLink link = reach_rank_zero(id, rank, size, options, seconds_left);
+  RankLink link =
+      with_note(options.about_ranks, [&] { return reach_rank_zero(id, rank, size, options, seconds_left); });
   return Bootstrap(std::make_unique<OtherRank>(std::move(link), rank, size, seconds_left, options));
 }
 
 Bootstrap Bootstrap::lead(RendezvousPoint point, int size, const BootstrapOptions& options) {
   check_arguments(0, size, options.timeout_seconds);
   const auto begin = std::chrono::steady_clock::now();
-  auto links = gather_ranks(std::move(point), size, options);
+  auto links = with_note(options.about_ranks, [&] { return gather_ranks(std::move(point), size, options); });
   Bootstrap bootstrap(std::make_unique<RankZero>(std::move(links), options));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   options.log.info("bootstrap: ", counted(size, "rank"), " met after ", took.count(), " ms");
@@ -516,6 +531,16 @@ std::vector<std::string> Bootstrap::all_gather_texts(const std::string& mine) {
   std::vector<std::string> texts;
   for (size_t rank = 0; rank < lengths.size(); ++rank) texts.push_back(all.substr(rank * most, lengths[rank]));
   return texts;
+}
+
+InternetAddress Bootstrap::own_address() const {
+  if (!end_) return {};
+  for (const RankLink& link : end_->links()) {
+    if (!link.socket) continue;
+    const auto address = InternetAddress::of(SocketAddress::of(link.socket.get()).get());
+    if (address && !address->is_loopback()) return *address;
+  }
+  return {};
 }
 
 void Bootstrap::barrier() {

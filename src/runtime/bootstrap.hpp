@@ -14,6 +14,7 @@
 
 #include "base/unique_fd.hpp"
 #include "runtime/bootstrap_options.hpp"
+#include "runtime/internet_address.hpp"
 #include "runtime/rank_link.hpp"
 #include "runtime/unique_id.hpp"
 
@@ -47,6 +48,8 @@ class Bootstrap {
   const std::vector<pid_t>& process_ids() const { return process_ids_; }
   // Until it is closed.
   const BootstrapOptions& options() const;
+  // The address of this host by which it and another host reach each other; none if this end has no connection to one.
+  InternetAddress own_address() const;
 
   // Gathers `mine.size()` bytes of every rank, the same number on all, into `all` (size() times as many), by rank.
   // `all` has at most kMostBytes: this is for addresses and handles, not for data.

@@ -13,6 +13,7 @@ namespace plait {
 // ranks to make it (Settings::bootstrap_timeout_seconds).
 struct BootstrapOptions : WaitLimits {
   InterruptCheck interrupt_check;  // heard in every wait; what it throws closes the endpoint like any error
+  std::string about_ranks = {};    // what numbers of ranks mean, behind errors, where they are no numbers of users
 
   // A deadline for one wait that can be interrupted.
   Deadline deadline() const { return Deadline::after(timeout_seconds, interrupt_check); }

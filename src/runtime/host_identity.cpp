@@ -22,6 +22,15 @@ HostIdentity own_host(const std::string& host_id) {
   return identity;
 }
 
+uint64_t own_kernel() {
+  const std::string boot = own_boot_id();
+  if (boot.empty()) return 0;
+  const Sha256Digest digest = sha256(std::as_bytes(std::span(boot)));
+  uint64_t number = 0;
+  std::memcpy(&number, digest.data(), sizeof number);
+  return number;
+}
+
 std::string to_text(const HostIdentity& identity) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

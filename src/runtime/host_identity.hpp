@@ -18,6 +18,10 @@ struct HostIdentity {
   bool is_of_one_host_with(const HostIdentity& other) const { return digest == other.digest; }
 };
 
+// A number of the kernel that this process runs on: equal in all containers of a host until it restarts. 0 where the
+// kernel does not say.
+uint64_t own_kernel();
+
 // One word that tells hosts apart.
 std::string to_text(const HostIdentity& identity);
 

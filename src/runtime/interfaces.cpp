@@ -7,17 +7,20 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 
 namespace plait {
 namespace {
 
+// A list of names to leave out takes the loopback interface too, which other hosts do not reach.
 std::optional<InternetAddress> first_address(const std::vector<InterfaceAddress>& all, std::string_view list) {
+  const auto rank_of = [](const InternetAddress& it) { return std::pair(it.is_loopback(), it.family); };
   std::optional<InternetAddress> chosen;
   for (const InterfaceAddress& it : all) {
     if (!takes_interface(list, it.interface)) continue;
-    if (!chosen || it.address.family < chosen->family) chosen = it.address;
+    if (!chosen || rank_of(it.address) < rank_of(*chosen)) chosen = it.address;
   }
   return chosen;
 }

@@ -22,8 +22,8 @@ std::vector<InterfaceAddress> interface_addresses();
 bool takes_interface(std::string_view list, std::string_view interface);
 
 // The address at which ranks of other hosts reach this one, of the interfaces that `list` takes. If it is empty, the
-// first of these kinds that has an address counts: ib…; all others; docker… and virbr…; lo. IPv4 before IPv6. Throws
-// kInvalidInput, which lists the interfaces, if `list` takes none that has an address.
+// first of these kinds that has an address counts: ib…; all others; docker… and virbr…; lo. IPv4 before IPv6, and
+// loopback last. Throws kInvalidInput, which lists the interfaces, if `list` takes none that has an address.
 InternetAddress choose_address(const std::vector<InterfaceAddress>& all, const std::string& list);
 
 }  // namespace plait

@@ -28,6 +28,11 @@ std::optional<InternetAddress> InternetAddress::of(const sockaddr* address) {
   if (address->sa_family != AF_INET6) return std::nullopt;
   const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
   if (IN6_IS_ADDR_LINKLOCAL(&six)) return std::nullopt;
+  if (IN6_IS_ADDR_V4MAPPED(&six)) {  // as a socket for both families has it
+    result.family = Family::kIpv4;
+    std::memcpy(result.bytes.data(), six.s6_addr + 12, 4);
+    return result;
+  }
   result.family = Family::kIpv6;
   std::memcpy(result.bytes.data(), &six, 16);
   return result;

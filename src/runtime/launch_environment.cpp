@@ -21,6 +21,7 @@
 #include "base/figures.hpp"
 #include "runtime/internet_address.hpp"
 #include "runtime/launchers.hpp"
+#include "runtime/stream_socket.hpp"
 
 namespace plait {
 namespace {
@@ -205,6 +206,20 @@ void find_master(const Claim& claim, const Environment& environment, LaunchEnvir
        "\"; expected a whole number from 1 to 65535");
 }
 
+// Where a launcher does not say it, a rank knows at most how many ranks its host has. Launchers fill host after host.
+int local_rank(const Claim& claim, const Environment& environment) {
+  const Launcher& launcher = *claim.launcher;
+  const char* const name = first_set(environment, launcher.local_rank);
+  const auto said = number_in(environment, launcher, name);
+  if (!said) {
+    const auto of_host = number_in(environment, launcher, first_set(environment, launcher.local_size));
+    return *claim.rank % std::max(1, of_host.value_or(*claim.size));
+  }
+  if (*said < *claim.size) return *said;
+  fail(ErrorCode::kInvalidInput, launcher.name, ": ", name, " is ", *said, " but there are ",
+       counted(*claim.size, "rank"));
+}
+
 LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
   const Launcher& launcher = *claim.launcher;
   LaunchEnvironment launch;
@@ -216,12 +231,7 @@ LaunchEnvironment checked(const Claim& claim, const Environment& environment) {
          " is ", launch.size, "; ranks are numbered from 0");
   }
   find_master(claim, environment, launch);
-  const char* local_rank_name = first_set(environment, launcher.local_rank);
-  launch.local_rank = number_in(environment, launcher, local_rank_name).value_or(launch.rank);
-  if (launch.local_rank >= launch.size) {
-    fail(ErrorCode::kInvalidInput, launcher.name, ": ", local_rank_name, " is ", launch.local_rank, " but there are ",
-         counted(launch.size, "rank"));
-  }
+  launch.local_rank = local_rank(claim, environment);
   return launch;
 }
 
@@ -262,10 +272,12 @@ std::string job_key(const Claim& chosen, const std::vector<Claim>& claims, const
 
 }  // namespace
 
+// A name may have addresses of both families where this host has only one.
 UniqueId LaunchEnvironment::id(uint64_t sequence) const {
   if (master.empty()) return UniqueId::for_job(job_key, sequence);
-  return UniqueId::for_job(job_key, sequence,
-                           resolve(master, "PLAIT_MASTER_ADDR, or the launcher's MASTER_ADDR").front(), master_port);
+  const std::vector<InternetAddress> all = resolve(master, "PLAIT_MASTER_ADDR, or the launcher's MASTER_ADDR");
+  const auto found = std::ranges::find_if(all, has_way_to);
+  return UniqueId::for_job(job_key, sequence, found == all.end() ? all.front() : *found, master_port);
 }
 
 std::optional<LaunchEnvironment> detect_launch_environment(const Environment& environment,

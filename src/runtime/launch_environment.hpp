@@ -16,7 +16,7 @@ struct LaunchEnvironment {
   std::string launcher;  // "plait run", "torchrun", "Open MPI", …, for messages
   int rank = 0;
   int size = 1;
-  int local_rank = 0;
+  int local_rank = 0;  // among those of this host; `rank` where the launcher tells nothing of hosts
   // A text that the ranks of this job have in common and that no other job on this host has at the same time. It is
   // empty only if size is 1.
   std::string job_key;

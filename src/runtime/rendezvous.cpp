@@ -12,6 +12,7 @@
 
 #include "base/figures.hpp"
 #include "base/process.hpp"
+#include "runtime/host_identity.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -278,8 +279,9 @@ class Approach {
  public:
   Approach(const UniqueId& id, int rank, int size, const BootstrapOptions& options)
       : id_(id),
+        place_(id.meeting_place()),
         seconds_(options.timeout_seconds),
-        deadline_(options.deadline([size] { return join("rank 0 of ", size, " to arrive"); })) {
+        deadline_(options.deadline([this, size] { return join("rank 0 of ", size, " to arrive", place_text()); })) {
     hello_.rank = rank;
     hello_.size = size;
     hello_.process_id = ::getpid();
@@ -288,9 +290,8 @@ class Approach {
 
   RankLink run(double& seconds_left) {
     require_one_network();
-    const SocketAddress place = id_.meeting_place();
     for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
-      SocketOrError connection = connect_to(place);
+      SocketOrError connection = connect_to(place_);
       if (connection.error == 0) {
         const std::optional<PeerCredentials> peer = peer_of(connection.socket.get());
         if (peer) require_one_user(hello_.rank, *peer);
@@ -298,12 +299,10 @@ class Approach {
           return {std::move(connection.socket), challenge_.process_id};
         }
       } else if (connection.error == ECONNREFUSED && id_.origin == UniqueId::Origin::kProcess) {
-        fail(ErrorCode::kPeerFailed, "rank ", hello_.rank,
-             ": nobody waits for ranks with this id any more (made by pid ", id_.creator_process_id,
-             "): all ranks have already arrived, or rank 0 gave up or ended");
+        fail_without_listener();
       }
       if (connection.error == ENETUNREACH || connection.error == EHOSTUNREACH) {
-        if (id_.leads_to_other_hosts()) fail_without_way(place, connection.error);
+        if (id_.leads_to_other_hosts()) fail_without_way(connection.error);
         fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
              ": the loopback interface (lo) is missing or down here, so rank 0 at 127.0.0.1 cannot be reached; bring "
              "it up (ip link set lo up)");
@@ -328,9 +327,21 @@ class Approach {
          "PLAIT_SOCKET_IFNAME where the id is made, to an interface that this process can reach");
   }
 
-  [[noreturn]] void fail_without_way(const SocketAddress& place, int error) const {
-    fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size, ": no way leads from here to rank 0 at ",
-         place.text(), " (", std::generic_category().message(error), "); ",
+  // Initial network namespaces have one number on all hosts, so only now it shows that rank 0 is on another one.
+  [[noreturn]] void fail_without_listener() const {
+    const uint64_t own = own_kernel();
+    if (!id_.leads_to_other_hosts() && own != id_.kernel && own != 0 && id_.kernel != 0) {
+      fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size,
+           ": this process is on another host than the one where the id was made, out of which it does not lead; set "
+           "PLAIT_SOCKET_IFNAME where it is made, to an interface that this process can reach");
+    }
+    fail(ErrorCode::kPeerFailed, "rank ", hello_.rank, ": nobody waits for ranks with this id any more (made by pid ",
+         id_.creator_process_id, "): all ranks have already arrived, or rank 0 gave up or ended");
+  }
+
+  [[noreturn]] void fail_without_way(int error) const {
+    fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size, ": no way leads from here to rank 0",
+         place_text(), " (", std::generic_category().message(error), "); ",
          id_.origin == UniqueId::Origin::kJob ? "PLAIT_MASTER_ADDR" : "PLAIT_SOCKET_IFNAME, where the id is made,",
          " says at which address or interface other hosts reach it");
   }
@@ -367,12 +378,20 @@ class Approach {
   }
 
   [[noreturn]] void time_out() const {
+    const bool is_of_job = id_.origin == UniqueId::Origin::kJob;
     fail(ErrorCode::kTimeout, "rank ", hello_.rank, " of ", hello_.size, ": rank 0 did not take part within ", seconds_,
-         " s (PLAIT_BOOTSTRAP_TIMEOUT_SEC); not started, started with another ",
-         id_.origin == UniqueId::Origin::kJob ? "job" : "id", ", or in another container?");
+         " s (PLAIT_BOOTSTRAP_TIMEOUT_SEC)", place_text(), "; not started, started with another ",
+         is_of_job ? "job" : "id",
+         id_.leads_to_other_hosts() ? ", or behind a firewall?"
+         : is_of_job                ? ", or in another container or on another host (PLAIT_MASTER_ADDR)?"
+                                    : ", or in another container?");
   }
 
+  // " at 10.0.0.1 port 4000", where other hosts go.
+  std::string place_text() const { return id_.leads_to_other_hosts() ? join(" at ", place_.text()) : ""; }
+
   UniqueId id_;
+  SocketAddress place_;
   double seconds_;
   Deadline deadline_;
   Hello hello_;

@@ -85,17 +85,22 @@ void take_descriptors(msghdr& message, UniqueFd& descriptor) {
   }
 }
 
+// For errors: " to 10.0.0.1 port 4000"; a name says nothing to users.
+std::string at(const SocketAddress& address) {
+  const std::string text = address.text();
+  return text.empty() ? "" : join(" to ", text);
+}
+
 // Empty if another socket already listens there, or no port is free.
-UniqueFd listen_with(UniqueFd socket,
-                     const SocketAddress& address) {  // A port that is named may have connections of an earlier
-                                                      // communicator, and is free all the same.
+UniqueFd listen_with(UniqueFd socket, const SocketAddress& address) {
+  // A port that is named may have connections of an earlier communicator, and is free all the same.
   const int on = 1;
   if (address.port() != 0) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(socket.get(), address.get(), address.length()) < 0) {
     if (errno == EADDRINUSE) return {};
-    fail_system(errno, "cannot bind a socket");
+    fail_system(errno, join("cannot bind a socket", at(address)));
   }
-  if (::listen(socket.get(), SOMAXCONN) < 0) fail_system(errno, "cannot listen at a socket");
+  if (::listen(socket.get(), SOMAXCONN) < 0) fail_system(errno, join("cannot listen at a socket", at(address)));
   return socket;
 }
 
@@ -160,11 +165,13 @@ bool operator==(const SocketAddress& a, const SocketAddress& b) {
   return a.length_ == b.length_ && std::memcmp(&a.storage_, &b.storage_, a.length_) == 0;
 }
 
-bool has_loopback() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+bool has_loopback() { return has_way_to(InternetAddress::loopback()); }
+
+bool has_way_to(const InternetAddress& address) {
+  const SocketAddress discard = SocketAddress::at(address, 9);
+  const UniqueFd socket(::socket(discard.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket && (errno == EMFILE || errno == ENFILE)) fail_system(errno, "cannot make a socket");
   // Connecting a datagram socket looks up a route and sends nothing.
-  const SocketAddress discard = SocketAddress::at(InternetAddress::loopback(), 9);
   return socket && ::connect(socket.get(), discard.get(), discard.length()) == 0;
 }
 
@@ -227,7 +234,7 @@ SocketOrError connect_to(const SocketAddress& address) {
     case EADDRNOTAVAIL:  // a flood of callers has used up the local ports
       return {{}, EAGAIN};
     default:
-      fail_system(error, "cannot connect a socket");
+      fail_system(error, join("cannot connect a socket", at(address)));
   }
 }
 

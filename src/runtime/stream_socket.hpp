@@ -48,6 +48,9 @@ class SocketAddress {
 // in which nobody has brought it up.
 bool has_loopback();
 
+// Whether this host knows a way to that address. Nothing is sent.
+bool has_way_to(const InternetAddress& address);
+
 // Makes a socket that is neither bound nor connected. Throws kResources if too many files are open.
 UniqueFd new_socket(int family);
 

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/sha256.hpp"
+#include "runtime/host_identity.hpp"
 #include "runtime/interfaces.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
@@ -35,11 +37,12 @@ struct TextForm {
   int32_t creator_process_id;
   int32_t creator_descriptor;
   uint64_t network_namespace;
+  uint64_t kernel;
   uint16_t port;
   InternetAddress address;
   uint32_t check;
 };
-static_assert(sizeof(TextForm) == 64);
+static_assert(sizeof(TextForm) == 72);
 
 uint32_t check_of(TextForm form) {
   form.check = 0;
@@ -78,6 +81,12 @@ UniqueId new_id(UniqueId::Origin origin, const Secret& secret) {
   id.origin = origin;
   id.secret = secret;
   return id;
+}
+
+Secret secret_of_job(std::string_view label, std::initializer_list<uint64_t> numbers, std::string_view job_key) {
+  std::string message(reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(uint64_t));
+  message += job_key;
+  return derive_secret(label, std::as_bytes(std::span(message)));
 }
 
 // Sockets that were released in this process. If rank 0 is in a forked child, which has a copy, nobody claims the
@@ -143,14 +152,11 @@ UniqueFd take_released_listener(const UniqueId& id) {
 }  // namespace
 
 UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence) {
-  const uint64_t numbers[2] = {::geteuid(), sequence};
-  std::string message(reinterpret_cast<const char*>(numbers), sizeof numbers);
-  message += job_key;
-  return new_id(Origin::kJob, derive_secret("plait job secret", std::as_bytes(std::span(message))));
+  return new_id(Origin::kJob, secret_of_job("plait job secret", {::geteuid(), sequence}, job_key));
 }
 
 UniqueId UniqueId::for_job(std::string_view job_key, uint64_t sequence, const InternetAddress& address, uint16_t port) {
-  UniqueId id = for_job(job_key, sequence);
+  UniqueId id = new_id(Origin::kJob, secret_of_job("plait secret of a job over hosts", {sequence}, job_key));
   constexpr std::string_view kLabel = "rendezvous port";
   const Tag tag = tag_of(id.secret, std::as_bytes(std::span(kLabel)));
   const auto own = static_cast<uint16_t>(kFirstJobPort + (tag[0] << 8 | tag[1]) % kJobPorts);
@@ -167,6 +173,7 @@ std::string UniqueId::text() const {
   form.creator_process_id = creator_process_id;
   form.creator_descriptor = creator_descriptor;
   form.network_namespace = network_namespace;
+  form.kernel = kernel;
   form.port = port;
   form.address = address;
   form.check = check_of(form);
@@ -184,6 +191,7 @@ UniqueId UniqueId::parse(std::string_view text) {
   id.creator_process_id = form.creator_process_id;
   id.creator_descriptor = form.creator_descriptor;
   id.network_namespace = form.network_namespace;
+  id.kernel = form.kernel;
   id.port = form.port;
   id.address = form.address;
   id.check();
@@ -219,8 +227,9 @@ RendezvousPoint RendezvousPoint::create(const std::string& interfaces) {
                 new_id(UniqueId::Origin::kProcess, random_128_bits()));
 }
 
-RendezvousPoint RendezvousPoint::create_for_hosts(const std::string& interfaces) {
-  const InternetAddress address = choose_address(interface_addresses(), interfaces);
+RendezvousPoint RendezvousPoint::create_for_hosts(const std::string& interfaces, const InternetAddress& known) {
+  const InternetAddress address =
+      interfaces.empty() && known.is_there() ? known : choose_address(interface_addresses(), interfaces);
   if (address.is_loopback()) return create();
   UniqueId id = new_id(UniqueId::Origin::kProcess, random_128_bits());
   id.address = address;
@@ -238,6 +247,7 @@ RendezvousPoint RendezvousPoint::listen(const SocketAddress& address, UniqueId i
   id.creator_process_id = ::getpid();
   id.creator_descriptor = listener.get();
   id.network_namespace = own_network_namespace();
+  id.kernel = own_kernel();
   id.port = htons(SocketAddress::of(listener.get()).port());
   return RendezvousPoint(id, std::move(listener));
 }

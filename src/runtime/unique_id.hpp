@@ -34,12 +34,15 @@ struct UniqueId {
   std::array<uint8_t, 6> padding{};
   uint64_t network_namespace = 0;  // kProcess: the one that has the port or the name; 0: unknown
   InternetAddress address;         // that has the port; none: 127.0.0.1
-  std::array<uint8_t, 54> reserved{};
+  std::array<uint8_t, 6> more_padding{};
+  uint64_t kernel = 0;  // kProcess: the one that the process which listens runs on (own_kernel); 0: unknown
+  std::array<uint8_t, 40> reserved{};
 
   // The id that all ranks of one user's job compute alike. `sequence` tells apart the communicators that a job makes
   // one after another: 0, 1, 2, … on every rank.
   static UniqueId for_job(std::string_view job_key, uint64_t sequence);
-  // The same for ranks on several hosts, where rank 0 is at `address`. Port 0: one that follows from the secret.
+  // The same for ranks on several hosts, where rank 0 is at `address`. Port 0: one that follows from the secret. A user
+  // may have another number on each host, so it follows from the key alone, which has to be a secret.
   static UniqueId for_job(std::string_view job_key, uint64_t sequence, const InternetAddress& address, uint16_t port);
 
   // text() is one word of letters, digits and '-'. parse() throws kInvalidInput for anything that text() did not write.
@@ -71,8 +74,9 @@ class RendezvousPoint {
   static RendezvousPoint create(const std::string& interfaces = {});
 
   // The same for ranks of other hosts, at a free port of an interface of this host; choose_address() has the syntax of
-  // `interfaces`, and chooses where they are empty. Throws kInvalidInput if there is no such interface.
-  static RendezvousPoint create_for_hosts(const std::string& interfaces);
+  // `interfaces`. Where they are empty it is at `known`, and if there is none, where choose_address() says. Throws
+  // kInvalidInput if there is no such interface.
+  static RendezvousPoint create_for_hosts(const std::string& interfaces, const InternetAddress& known = {});
 
   // The same, always at a name, so that descriptors can be passed.
   static RendezvousPoint create_at_name();

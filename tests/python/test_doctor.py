@@ -7,7 +7,7 @@ import json
 import pytest
 from doctor_systems import LIMITS, Fake, said
 from plait import doctor
-from plait.doctor import Finding, Severity, limits, pci, shared_memory
+from plait.doctor import Finding, Severity, limits, pci, shared_memory, variables
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -15,6 +15,14 @@ MIB, GIB = 1 << 20, 1 << 30
 @pytest.fixture
 def fake(tmp_path):
     return Fake(tmp_path)
+
+
+def test_the_secret_of_a_job_is_not_shown(fake):
+    fake.variables = {"PLAIT_JOB": "4f1d0c7a52e9", "PLAIT_MASTER_ADDR": "node0"}
+    shown = [finding.says for finding in variables.check(fake.system())]
+    assert any("PLAIT_JOB=(hidden)" in says for says in shown), shown
+    assert any("PLAIT_MASTER_ADDR=node0" in says for says in shown), shown
+    assert not any("4f1d0c7a52e9" in says for says in shown), shown
 
 
 def acs_space(control: int) -> bytes:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 
 import pytest
-from host_namespaces import Hosts, joined_hosts, left_on, start_rank
+from host_namespaces import Hosts, joined_hosts, left_on, start_rank, start_ranks
 from random_job import RandomJob
 from ranks import TIMEOUT
 
@@ -26,6 +26,17 @@ def test_ranks_meet_and_make_calls(hosts):
     job.await_begin()
     assert job.ends(TIMEOUT) == [f"right {CALLS}"] * job.size, seed
     assert not left_on(hosts)
+
+
+def test_ranks_meet_by_a_name_that_has_an_address_of_ipv4_too(hosts, tmp_path):
+    names = tmp_path / "hosts"
+    names.write_text(f"10.77.6.1 first\n{hosts.address(0)} first\n")
+    script = "import plait; c = plait.init(); c.barrier(); c.close(); print('right')"
+    there = 'mount --bind "$1" /etc/hosts; shift; exec "$@"'
+    program = ["unshare", "--mount", "sh", "-c", there, "sh", str(names), sys.executable, "-c", script]
+    ranks = start_ranks(hosts, 1, program, PLAIT_MASTER_ADDR="first", PLAIT_JOB="by a name")
+    said = [rank.communicate(timeout=TIMEOUT) for rank in ranks]
+    assert [output for output, _ in said] == ["right\n"] * 2, said
 
 
 def test_ranks_meet_by_an_id(hosts):

@@ -99,9 +99,13 @@ class TwoHosts:
         ether = link.split("link/ether ")[1].split()[0]
         ip("-n", self.names[0], "neigh", "replace", ADDRESSES[1], "lladdr", ether, "dev", "cable0", "nud", "permanent")
 
-    def start(self, host: int, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    def start(
+        self, host: int, script: str, *arguments: str, as_user: int = 0, **variables: str
+    ) -> subprocess.Popen[str]:
         """A Python script on a host. UCX shall not find out that its memory is that of the other one."""
-        command = ["ip", "netns", "exec", self.names[host], sys.executable, "-c", textwrap.dedent(script), *arguments]
+        user = ["setpriv", "--reuid", str(as_user)] if as_user else []
+        program = [*user, sys.executable, "-c", textwrap.dedent(script), *arguments]
+        command = ["ip", "netns", "exec", self.names[host], *program]
         return subprocess.Popen(
             command,
             env=environment(**{"UCX_TLS": "tcp,self", "PLAIT_BOOTSTRAP_TIMEOUT_SEC": "20"} | variables),
@@ -243,6 +247,29 @@ def test_a_part_may_be_on_both_hosts(hosts):
         print("right")
         """
     assert outputs(start_all(hosts, script)) == ["right"] * 4
+
+
+def test_a_part_meets_where_its_host_met_the_others(hosts):
+    script = """
+        import numpy as np
+        import plait
+
+        with plait.init() as c, c.split(c.rank % 2) as part:
+            assert (part.all_reduce(np.ones(100)) == 2).all()
+        print("right")
+        """
+    for name in hosts.names:  # both have it, as bridges of containers are, and its name sounds fast
+        ip("-n", name, "link", "add", "ib0", "type", "bridge")
+        ip("-n", name, "addr", "add", "192.168.77.1/24", "dev", "ib0")
+        ip("-n", name, "link", "set", "ib0", "up")
+    assert outputs(start_all(hosts, script, UCX_NET_DEVICES="cable0,cable1")) == ["right"] * 4
+
+
+def test_a_user_may_have_another_number_on_each_host(hosts):
+    # Some kernels let only root filter packets, and a warning says so.
+    said = [by_plait(rank) | {"PLAIT_GUARD_PORTS": "0"} for rank in RANKS_OF_HOST]
+    ranks = [hosts.start(host, SUMS, as_user=host, **said[rank]) for rank, host in RANKS_OF_HOST.items()]
+    assert outputs(ranks) == ["right"] * 4
 
 
 def test_a_job_without_a_secret_is_refused(hosts):

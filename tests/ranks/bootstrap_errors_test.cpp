@@ -59,6 +59,29 @@ TEST(BootstrapErrorsAlone, RankZeroMissing) {
   EXPECT_LT(seconds_since(begin), 2);
 }
 
+// Whoever looks for a firewall needs address and port, and whoever forgot that there are two hosts needs the variable.
+TEST(BootstrapErrorsAlone, RankZeroOfAnotherHostMissing) {
+  const auto missing = [](const UniqueId& id) {
+    return outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(0.2)); }, 0);
+  };
+  const std::string key = new_job().text();
+  const UniqueId over_hosts = UniqueId::for_job(key, 0, InternetAddress::loopback(), 0);
+  EXPECT_TRUE(has(missing(over_hosts), join(" at ", over_hosts.meeting_place().text(), "; not started")));
+  EXPECT_TRUE(has(missing(over_hosts), "behind a firewall"));
+  EXPECT_TRUE(has(missing(UniqueId::for_job(key, 0)), "on another host (PLAIT_MASTER_ADDR)"));
+}
+
+// Its network namespace has the number of rank 0's.
+TEST(BootstrapErrorsAlone, AnIdThatDoesNotLeadOutOfAnotherHostSaysSo) {
+  UniqueId id = RendezvousPoint::create().id();  // nobody listens any more
+  const auto refused = [&] { return outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(10)); }, 0); };
+  EXPECT_TRUE(has(refused(), "nobody waits for ranks with this id any more"));
+  if (id.kernel == 0) GTEST_SKIP() << "the kernel has no number";
+  ++id.kernel;
+  EXPECT_TRUE(has(refused(), "rank 1 of 2: this process is on another host than the one where the id was made"));
+  EXPECT_TRUE(has(refused(), "PLAIT_SOCKET_IFNAME"));
+}
+
 // `waits` makes its rank wait long. An interrupt must end that, and soon.
 void expect_interruptible(const std::function<void(const BootstrapOptions&)>& waits) {
   BootstrapOptions options = within(60);

@@ -28,6 +28,23 @@ TEST(Hosts, AreNumberedInTheOrderOfTheirFirstRanks) {
   }));
 }
 
+// Rank 3 is rank 1 of the second host, whose ranks wait for it among themselves.
+TEST(Hosts, ErrorsOfTheRanksOfAHostSayWhoseNumbersTheyHave) {
+  const UniqueId id = new_id();
+  const Outcomes outcomes = run_processes(4, kLimit, [&](int rank) {
+    Bootstrap bootstrap = Bootstrap::create(id, rank, 4, {{rank == 2 ? 0.3 : kLimit / 2, Logger()}, {}});
+    const Hosts hosts = Hosts::meet(bootstrap, own_host(rank < 2 ? "left" : "right"));
+    if (rank == 3) {
+      bootstrap.all_gather(UniqueId());
+      return;
+    }
+    Bootstrap on_host = hosts.meet_on_host(bootstrap);
+    on_host.barrier();
+  });
+  EXPECT_TRUE(outcomes[0].well() && outcomes[1].well());
+  EXPECT_EQ(objection(outcomes[2], ErrorCode::kTimeout, {"rank 1 of 2 ", "right of ", "which has ranks 2 and 3"}), "");
+}
+
 TEST(Hosts, TextsOfAnyLengthAreGathered) {
   Random random(run_seed());
   std::vector<std::string> texts;

@@ -55,6 +55,7 @@ class LateNetwork {
     }
     ~End() override { disconnect(); }
 
+    std::string name() const override { return "a late network"; }
     const std::string& address() const override { return address_; }
     void connect(int rank, const std::string& address) override { own().reaches[std::stoul(address)] = rank >= 0; }
     bool is_connected(int rank) const override { return own().reaches[rank]; }

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "model/profile.hpp"
+#include "support/add_device.hpp"
 #include "support/seed.hpp"
 #include "topology/topology.hpp"
 
@@ -55,12 +56,7 @@ class RandomMachine {
     return made;
   }
 
-  int add(DeviceKind kind, int number) {
-    Device device;
-    device.kind = kind;
-    device.name = plait::join(name(kind), number);
-    return machine_.add_device(std::move(device));
-  }
+  int add(DeviceKind kind, int number) { return test::add_device(machine_, kind, plait::join(name(kind), number)); }
 
   void join(int a, int b, LinkKind kind) { machine_.add_link({a, b, kind, 1, random_gbps(random_), ""}); }
 

@@ -15,6 +15,7 @@ from .finding import Finding
 from .system import System
 
 _PREFIX = "PLAIT_"
+_SECRETS = {"PLAIT_JOB"}  # what the doctor says is sent to others
 _SETTINGS = "`plait settings` says what there is"
 
 
@@ -38,7 +39,7 @@ def _of_plait(system: System, known: Mapping[str, _core.SettingRow]) -> Iterator
 
 
 def _setting(system: System, name: str, value: str, row: _core.SettingRow) -> Finding:
-    says = f"{name}={value}"
+    says = f"{name}={'(hidden)' if name in _SECRETS else value}"
     if not _is_whole_number(value, row.expected):
         cause = "a launcher sets it, or whoever starts ranks by hand"
         return Finding.problem(f"{says}; expected {row.expected}", cause, f"mend it, or unset {name}")

@@ -1,20 +1,17 @@
 #include "runtime/host/control.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <optional>
-#include <system_error>
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/library_thread.hpp"
+#include "base/wake_event.hpp"
 #include "runtime/bootstrap_messages.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -104,23 +101,13 @@ class ControlLink {
   std::string received_, unsent_;
 };
 
-UniqueFd new_event() {
-  UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event) fail_system(errno, "cannot make an event for the connections between hosts");
-  return event;
-}
-
 }  // namespace
 
 // One rank's end of the star, on the thread of run() but for tell() and leave().
 class Control::Star {
  public:
   Star(int rank, std::vector<RankLink> links, std::shared_ptr<Segment> segment, std::vector<std::string> names)
-      : rank_(rank),
-        segment_(std::move(segment)),
-        names_(std::move(names)),
-        has_left_(links.size()),
-        event_(new_event()) {
+      : rank_(rank), segment_(std::move(segment)), names_(std::move(names)), has_left_(links.size()) {
     for (RankLink& link : links) {
       if (link.socket) notice_silence(link.socket.get());
       links_.emplace_back(std::move(link.socket));
@@ -128,10 +115,7 @@ class Control::Star {
   }
 
   // The two calls for other threads: something has failed here; this rank leaves.
-  void tell() const {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t count = ::write(event_.get(), &one, sizeof one);
-  }
+  void tell() const { news_.set(); }
   // Returns when that has been said: a process may end at once when its rank has left.
   void leave() {
     leaves_.store(true);
@@ -159,11 +143,10 @@ class Control::Star {
   }
 
   void wait() {
-    std::vector<pollfd> polled{{event_.get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{news_.descriptor(), POLLIN, 0}};
     for (const ControlLink& link : links_) polled.push_back(link.entry());  // poll() skips -1
     ::poll(polled.data(), polled.size(), mourning_ ? mourning_->poll_milliseconds() : -1);
-    uint64_t count;
-    [[maybe_unused]] const ssize_t bytes = ::read(event_.get(), &count, sizeof count);
+    news_.clear();
   }
 
   void serve(int from) {
@@ -249,20 +232,13 @@ class Control::Star {
   bool has_passed_on_ = false;  // the failure
   std::atomic<bool> leaves_{false};
   std::atomic<bool> has_said_goodbye_{false};
-  const UniqueFd event_;
+  const WakeEvent news_;  // of this process, for the thread
 };
 
 Control::Control(Bootstrap bootstrap, std::shared_ptr<Segment> segment, std::vector<std::string> names) {
   const int rank = bootstrap.rank();
   star_ = std::make_shared<Star>(rank, bootstrap.release(), segment, std::move(names));
-  const SignalsBlocked blocked;  // the thread inherits that
-  try {
-    thread_ = std::thread([star = star_] { star->run(); });
-  } catch (const std::system_error& error) {
-    fail(ErrorCode::kResources, "rank ", rank,
-         ": no thread can be started for the connections between hosts: ", error.what(),
-         "; raise the limit of processes (ulimit -u)");
-  }
+  thread_ = start_library_thread(join("the connections between hosts of rank ", rank), [star = star_] { star->run(); });
   segment->when_failed([star = std::weak_ptr(star_)] {
     if (const auto alive = star.lock()) alive->tell();
   });

@@ -270,6 +270,7 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
   auto& bases = bases_[turn.room];
   bases[kInputBase] = const_cast<std::byte*>(input);
   bases[kOutputBase] = output;
+  begin_messages(slice, call, turn, {bases.data()});
   QueueEngine engine(*this, slice, call, turn);
   perform(bound, slice, call, engine);
   end_epoch(bound, turn.epoch);
@@ -278,9 +279,33 @@ void HostRank::run_slice(const BoundPlan& bound, const BoundSlice& slice, const 
 void HostRank::drive_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                            std::byte* output, ReduceDevice& device) {
   const PlanMessages::Turn turn = begin_epoch(slice, call);
-  DrivenEngine engine(*this, slice, call, turn, input, output, device);
+  const std::vector<std::byte*> on_gpu = bases_on_gpu(turn.room, input, output, device);
+  // The network has memory of GPUs, if it reaches them, by their addresses, and host memory by those of the CPU.
+  const uint32_t of_gpu = network_reaches_gpus() ? first_host_base(ranks_) - 1 : 0;
+  std::vector<std::byte*> of_network = bases_[turn.room];
+  std::copy_n(on_gpu.begin(), of_gpu, of_network.begin());
+  begin_messages(slice, call, turn, {of_network.data(), of_gpu});
+  DrivenEngine engine(*this, slice, call, turn, device, on_gpu);
   perform(bound, slice, call, engine);
   end_epoch(bound, turn.epoch);
+}
+
+// Signals have no address there.
+std::vector<std::byte*> HostRank::bases_on_gpu(uint32_t room, const std::byte* input, std::byte* output,
+                                               const ReduceDevice& device) const {
+  std::vector<std::byte*> bases(bases_[room].size(), nullptr);
+  bases[kInputBase] = const_cast<std::byte*>(input);
+  bases[kOutputBase] = output;
+  for (int r = 0; r < ranks_; ++r) {
+    bases[kFirstScratchBase + static_cast<uint32_t>(r)] = device.scratch(r, room);
+    bases[first_host_base(ranks_) + static_cast<uint32_t>(r)] = device.of_host(segment_->scratch(r, room));
+  }
+  return bases;
+}
+
+void HostRank::begin_messages(const BoundSlice& slice, const Call& call, const PlanMessages::Turn& turn,
+                              const PlanMessages::Bases& bases) {
+  if (slice.requests > 0) messages_.begin(slice, {call, call_number_, calls_}, turn, bases);
 }
 
 PlanMessages::Turn HostRank::begin_epoch(const BoundSlice& slice, const Call& call) {

@@ -107,6 +107,10 @@ class HostRank {
   void drive_slice(const BoundPlan& bound, const BoundSlice& slice, const Call& call, const std::byte* input,
                    std::byte* output, ReduceDevice& device);
   PlanMessages::Turn begin_epoch(const BoundSlice& slice, const Call& call);
+  void begin_messages(const BoundSlice& slice, const Call& call, const PlanMessages::Turn& turn,
+                      const PlanMessages::Bases& bases);
+  std::vector<std::byte*> bases_on_gpu(uint32_t room, const std::byte* input, std::byte* output,
+                                       const ReduceDevice& device) const;
   void end_epoch(const BoundPlan& bound, uint64_t epoch);
   template <class Engine>
   void perform(const BoundPlan& bound, const BoundSlice& slice, const Call& call, Engine& engine);

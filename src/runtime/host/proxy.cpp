@@ -1,11 +1,10 @@
 // Does the work of a rank on a thread of its own.
 #include "runtime/host/proxy.hpp"
 
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/library_thread.hpp"
 
 namespace plait {
 namespace {
@@ -17,13 +16,7 @@ thread_local bool is_proxy = false;
 bool Proxy::is_current() { return is_proxy; }
 
 Proxy::Proxy(OnFailure on_failure) : on_failure_(std::move(on_failure)), queue_(std::make_unique<Queue>()) {
-  const SignalsBlocked blocked;  // the thread inherits that
-  try {
-    queue_->thread = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    fail(ErrorCode::kResources, "no thread can be started for calls over several hosts: ", error.what(),
-         "; raise the limit of processes (ulimit -u)");
-  }
+  queue_->thread = start_library_thread("calls over several hosts", [this] { run(); });
 }
 
 Proxy::~Proxy() {

@@ -31,13 +31,8 @@ class HostRank::QueueEngine {
     rank.pointers_.resize(std::max<size_t>(rank.pointers_.size(), slice.most_places));
     pointers_ = rank.pointers_.data();
     if (stores_ != nullptr) stores_->begin_turn();
-    begin_messages(call, turn, {bases_});
   }
 
-  void begin_messages(const Call& call, const PlanMessages::Turn& turn, const PlanMessages::Bases& bases) {
-    if (slice_.requests == 0) return;
-    rank_.messages_.begin(slice_, {call, rank_.call_number_, rank_.calls_}, turn, bases);
-  }
   void turn_to(size_t) { elements_ = 0; }
   bool reduce(const BoundOperation& operation) {
     if (elements_ >= most_elements_) return false;
@@ -110,19 +105,10 @@ class HostRank::QueueEngine {
 // The same where a GPU performs the reduces that touch its memory.
 class HostRank::DrivenEngine : private QueueEngine {
  public:
-  // `input`, `output`: of the slice, as the GPU addresses them.
+  // `bases`: as the GPU addresses them. They outlive this.
   DrivenEngine(HostRank& rank, const BoundSlice& slice, const Call& call, const PlanMessages::Turn& turn,
-               const std::byte* input, std::byte* output, ReduceDevice& device)
-      : QueueEngine(rank, slice, call, turn),
-        bases_(bases_on_gpu(rank, turn.room, input, output, device)),
-        reduces_(device, slice, call, rank.ranks_, bases_.data()) {
-    if (rank.others_ == nullptr || !rank.others_->reach_gpus()) return;
-    // The network has the GPU's memory by the GPU's addresses, and host memory by those of the CPU.
-    const uint32_t of_gpu = first_host_base(rank.ranks_) - 1;
-    message_bases_ = bases_;
-    std::copy(rank.bases_[turn.room].begin() + of_gpu, rank.bases_[turn.room].end(), message_bases_.begin() + of_gpu);
-    begin_messages(call, turn, {message_bases_.data(), of_gpu});
-  }
+               ReduceDevice& device, const std::vector<std::byte*>& bases)
+      : QueueEngine(rank, slice, call, turn), reduces_(device, slice, call, rank.ranks_, bases.data()) {}
 
   void turn_to(size_t queue) { reduces_.turn_to(queue); }
   bool reduce(const BoundOperation& operation) {
@@ -142,21 +128,6 @@ class HostRank::DrivenEngine : private QueueEngine {
   bool is_over() { return reduces_.is_over(); }
 
  private:
-  // Signals have no address there.
-  static std::vector<std::byte*> bases_on_gpu(const HostRank& rank, uint32_t room, const std::byte* input,
-                                              std::byte* output, const ReduceDevice& device) {
-    std::vector<std::byte*> bases(rank.bases_[room].size(), nullptr);
-    bases[kInputBase] = const_cast<std::byte*>(input);
-    bases[kOutputBase] = output;
-    for (int r = 0; r < rank.ranks_; ++r) {
-      bases[kFirstScratchBase + static_cast<uint32_t>(r)] = device.scratch(r, room);
-      bases[first_host_base(rank.ranks_) + static_cast<uint32_t>(r)] = device.of_host(rank.segment_->scratch(r, room));
-    }
-    return bases;
-  }
-
-  const std::vector<std::byte*> bases_;
-  std::vector<std::byte*> message_bases_;  // where the network reaches GPUs
   DrivenReduces reduces_;
 };
 

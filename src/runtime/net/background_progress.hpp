@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/unique_fd.hpp"
+#include "base/wake_event.hpp"
 #include "runtime/net/transport.hpp"
 
 namespace plait {
@@ -30,11 +30,11 @@ class BackgroundProgress {
   void run();
   // Waits until the transport has something to do, or this object ends: then it returns false.
   bool sleep(bool is_rank_in_call) const;
-  // Returns false if the rank is in a call.
-  bool move();
+  // Moves what can be moved. Returns false, without doing so, if the rank is in a call.
+  bool try_to_move();
 
   Transport& transport_;
-  const UniqueFd end_;  // an event
+  const WakeEvent end_;  // of this object
   std::mutex mutex_;
   std::thread thread_;
 };

@@ -195,21 +195,23 @@ AddressBlocks blocks_of(const std::vector<InternetAddress>& addresses, size_t mo
   return blocks;
 }
 
-PortGuard::PortGuard() {
+PortGuard::PortGuard() : before_(listening()) {}
+
+std::vector<PortGuard::Port> PortGuard::listening() {
+  std::vector<Port> ports;
   for (const int descriptor : descriptors()) {
-    if (listening_place(descriptor)) listening_before_.push_back(descriptor);
+    if (const auto place = listening_place(descriptor)) ports.push_back({descriptor, *place});
   }
+  return ports;
 }
 
-int PortGuard::admit_only(const std::vector<InternetAddress>& callers, const std::string& address) {
-  for (const int socket : descriptors()) {
-    const auto place = listening_place(socket);
-    const bool is_earlier = std::ranges::find(listening_before_, socket) != listening_before_.end();
-    if (!place || is_earlier || !names_port(address, place->port())) continue;
-    filter_for(family_of(*place), callers).attach_to(socket);
-    ports_.push_back({socket, *place});
+void PortGuard::admit_only(const std::vector<InternetAddress>& callers, const std::string& address) {
+  for (const Port& port : listening()) {
+    const bool is_earlier = std::ranges::find(before_, port) != before_.end();
+    if (is_earlier || !names_port(address, port.place.port())) continue;
+    filter_for(family_of(port.place), callers).attach_to(port.socket);
+    ports_.push_back(port);
   }
-  return static_cast<int>(ports_.size());
 }
 
 void PortGuard::admit_nobody() const {

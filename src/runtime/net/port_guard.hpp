@@ -40,19 +40,26 @@ class PortGuard {
   PortGuard();
 
   // Keeps all but `callers` from the ports that UCX has opened since; `address` is UCX's own, and names these ports.
-  // Returns how many there are. Throws kSystem if the kernel takes no filters.
-  int admit_only(const std::vector<InternetAddress>& callers, const std::string& address);
+  // Throws kSystem if the kernel takes no filters.
+  void admit_only(const std::vector<InternetAddress>& callers, const std::string& address);
+  // How many ports are guarded.
+  int ports() const { return static_cast<int>(ports_.size()); }
   // Keeps everyone from them. Connections that exist go on.
   void admit_nobody() const;
 
  private:
+  // A socket that listened there. Who had it may have closed it, and another one may have its number.
   struct Port {
-    int socket = -1;  // UCX's, which may have closed it
+    int socket = -1;
     SocketAddress place;
+
+    friend bool operator==(const Port&, const Port&) = default;
   };
 
-  std::vector<int> listening_before_;  // descriptors
-  std::vector<Port> ports_;
+  static std::vector<Port> listening();  // of this process
+
+  std::vector<Port> before_;
+  std::vector<Port> ports_;  // UCX's
 };
 
 }  // namespace plait

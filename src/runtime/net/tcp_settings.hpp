@@ -10,7 +10,16 @@ namespace plait {
 struct UcxSetting {
   const char* name;  // without UCX_, and without TCP_
   const char* value;
+  bool is_of_tcp = true;
 };
+
+struct UcxVersion {
+  unsigned major = 0, minor = 0;
+};
+
+// The name by which UCX takes a setting from a program. By a name that it does not know, it takes it as well, but only
+// to warn of it later.
+std::string name_for_program(const UcxSetting& setting, const UcxVersion& version);
 
 // The settings of UCX to make, besides those that the environment makes. `devices` is the folder in which the kernel
 // lists RDMA devices; where it has any, there are none to make.

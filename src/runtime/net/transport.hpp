@@ -41,6 +41,8 @@ class Transport {
 
   virtual ~Transport() = default;
 
+  // What it is, for people: "UCX 1.22.0 (/usr/lib/…/libucp.so.0)".
+  virtual std::string name() const = 0;
   // Where other ranks reach this one: opaque bytes, for connect() there.
   virtual const std::string& address() const = 0;
   // Names a rank's address. Returns at once: connections are made by the first message, in progress(). A rank that no

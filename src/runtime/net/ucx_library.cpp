@@ -33,10 +33,12 @@ UcxLibrary::UcxLibrary(const std::vector<std::string>& candidates) {
   require("ucp_tag_send_nbx", tag_send_nbx);
   require("ucp_tag_send_sync_nbx", tag_send_sync_nbx);
   require("ucp_tag_recv_nbx", tag_recv_nbx);
+  require("ucp_tag_probe_nb", tag_probe_nb);
   require("ucp_request_cancel", request_cancel);
   require("ucp_request_free", request_free);
   require("ucp_request_check_status", request_check_status);
   require("ucs_status_string", status_string);
+  require("ucp_get_version", get_version_);
   require("ucp_get_version_string", get_version_string_);
 }
 
@@ -68,6 +70,13 @@ std::string UcxLibrary::name() const {
   Dl_info info{};
   const bool found = dladdr(reinterpret_cast<void*>(init_version), &info) != 0 && info.dli_fname != nullptr;
   return join("UCX ", get_version_string_(), " (", found ? info.dli_fname : path_.c_str(), ")");
+}
+
+UcxVersion UcxLibrary::version() const {
+  UcxVersion version;
+  unsigned release = 0;
+  get_version_(&version.major, &version.minor, &release);
+  return version;
 }
 
 void UcxLibrary::check(ucs_status_t status, const char* what) const {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/net/tcp_settings.hpp"
+
 namespace plait {
 
 class UcxLibrary {
@@ -17,6 +19,7 @@ class UcxLibrary {
 
   // "UCX 1.22.0 (/usr/lib/…/libucp.so.0)".
   std::string name() const;
+  UcxVersion version() const;
   // Throws kSystem with UCX's words where `status` is an error.
   void check(ucs_status_t status, const char* what) const;
 
@@ -39,6 +42,7 @@ class UcxLibrary {
   decltype(&ucp_tag_send_nbx) tag_send_nbx = nullptr;
   decltype(&ucp_tag_send_sync_nbx) tag_send_sync_nbx = nullptr;
   decltype(&ucp_tag_recv_nbx) tag_recv_nbx = nullptr;
+  decltype(&ucp_tag_probe_nb) tag_probe_nb = nullptr;
   decltype(&ucp_request_cancel) request_cancel = nullptr;
   decltype(&ucp_request_free) request_free = nullptr;
   decltype(&ucp_request_check_status) request_check_status = nullptr;
@@ -49,6 +53,7 @@ class UcxLibrary {
   template <class Function>
   void require(const char* symbol, Function& function) const;
 
+  decltype(&ucp_get_version) get_version_ = nullptr;
   decltype(&ucp_get_version_string) get_version_string_ = nullptr;
   void* library_ = nullptr;  // never closed: it has hooks in the process that outlive this
   std::string path_;

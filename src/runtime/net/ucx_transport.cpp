@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <map>
@@ -39,6 +38,7 @@ class UcxTransport final : public Transport {
   UcxTransport(const std::vector<std::string>& libraries, const std::vector<UcxSetting>& settings, bool for_gpus);
   ~UcxTransport() override;
 
+  std::string name() const override { return ucx_.name(); }
   const std::string& address() const override { return address_; }
   void connect(int rank, const std::string& address) override;
   bool is_connected(int rank) const override { return peers_.contains(rank); }
@@ -68,11 +68,10 @@ class UcxTransport final : public Transport {
   void start(const std::vector<UcxSetting>& settings, bool for_gpus);
   bool takes_gpu_memory() const;
   void modify(ucp_config_t* config, const char* name, const std::string& value) const;
-  void tune(ucp_config_t* config, const UcxSetting& setting) const;
   void read_address();
   bool is_flushed(Peer& peer);
   void answer_flushes();
-  void discard_hints();
+  void discard_messages();
   static void on_flush_asked(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info, void* transport);
   Peer& peer(int rank) { return peers_.at(rank); }
   void await(ucs_status_ptr_t handle);
@@ -113,7 +112,9 @@ void UcxTransport::start(const std::vector<UcxSetting>& settings, bool for_gpus)
   const char* const chosen = std::getenv("UCX_TLS");
   if (!for_gpus) modify(config, "TLS", host_transports(chosen == nullptr ? "all" : chosen));
   modify(config, "WARN_INVALID_CONFIG", "n");  // of a UCX that knows no CUDA
-  for (const UcxSetting& it : settings) tune(config, it);
+  for (const UcxSetting& it : settings) {
+    ucx_.config_modify(config, name_for_program(it, ucx_.version()).c_str(), it.value);  // a UCX without it goes on
+  }
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -146,13 +147,6 @@ void UcxTransport::modify(ucp_config_t* config, const char* name, const std::str
   fail(ErrorCode::kInternal, ucx_.name(), " does not take '", value, "' as its UCX_", name);
 }
 
-// UCX 1.13 has TCP's settings by their names within TCP, and warns of the others; later ones have the whole names
-// alone.
-void UcxTransport::tune(ucp_config_t* config, const UcxSetting& setting) const {
-  if (ucx_.config_modify(config, setting.name, setting.value) == UCS_OK) return;
-  ucx_.config_modify(config, join("TCP_", setting.name).c_str(), setting.value);
-}
-
 void UcxTransport::read_address() {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
@@ -167,7 +161,7 @@ UcxTransport::~UcxTransport() {
     ucx_.request_cancel(worker_, handle);
     await(handle);
   }
-  discard_hints();
+  discard_messages();
   ucx_.worker_destroy(worker_);
   ucx_.cleanup(context_);
 }
@@ -315,16 +309,17 @@ void UcxTransport::answer_flushes() {
   while (answering_ == nullptr);  // one that was there already
 }
 
-// Messages that came after the last receive for them. UCX warns of each that is there when a worker goes, on standard
-// output by default.
-void UcxTransport::discard_hints() {
-  std::array<std::byte, kMostHintBytes> hint;
+// What came and nobody received: hints, and after a failure messages of calls. UCX warns of each that is there when a
+// worker goes, on standard output by default, and would bury what ranks say of the failure.
+void UcxTransport::discard_messages() {
+  constexpr uint64_t kAnyTag = 0, kNoBits = 0;
+  constexpr int kStays = 0;
   const ucp_request_param_t params = {};
-  ucs_status_ptr_t handle = nullptr;
-  do handle = ucx_.tag_recv_nbx(worker_, hint.data(), hint.size(), kHintBit, kHintBit, &params);
-  while (!UCS_PTR_IS_PTR(handle));
-  ucx_.request_cancel(worker_, handle);
-  await(handle);
+  ucp_tag_recv_info_t info = {};
+  while (ucx_.tag_probe_nb(worker_, kAnyTag, kNoBits, kStays, &info) != nullptr) {
+    const ucs_status_ptr_t handle = ucx_.tag_recv_nbx(worker_, nullptr, 0, kAnyTag, kNoBits, &params);
+    if (UCS_PTR_IS_PTR(handle)) ucx_.request_free(handle);  // the rest of it does not come any more
+  }
 }
 
 void UcxTransport::on_flush_asked(void* handle, ucs_status_t, const ucp_tag_recv_info_t*, void* transport) {

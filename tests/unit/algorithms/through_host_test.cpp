@@ -80,7 +80,7 @@ TEST(ThroughHost, ScratchMovesAndBuffersAreCopied) {
   verify(rewritten);
   EXPECT_EQ(rewritten.ranks[1].scratch_slots, 0);
   EXPECT_EQ(rewritten.ranks[0].host_slots, 2) << "two areas for three sends";
-  EXPECT_EQ(rewritten.ranks[1].host_slots, 1 + 2) << "scratch that moved, and two areas";
+  EXPECT_EQ(rewritten.ranks[1].host_slots, 1 + 1) << "scratch that moved, and one area for two receives";
   EXPECT_EQ(copies_added(plan, rewritten), 3 + 2);
   EXPECT_EQ(rewritten.ranks[1].queues[0].engine, Engine::kCpu) << "a net queue copies nothing";
 }

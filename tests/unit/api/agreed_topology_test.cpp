@@ -10,6 +10,7 @@
 
 #include "algorithms/steps/arguments.hpp"
 #include "api/live_machine.hpp"
+#include "support/add_device.hpp"
 #include "support/expect_outcomes.hpp"
 #include "support/host_views.hpp"
 #include "support/rank_processes.hpp"
@@ -136,12 +137,8 @@ TEST(AgreedTopology, HostsWithoutKnownNicsHavePlans) {
   Topology bare;
   bare.name = "live";
   bare.source = "this machine";
-  for (const auto& [kind, name] : {std::pair(DeviceKind::kCpu, "cpu0"), std::pair(DeviceKind::kMemory, "memory0")}) {
-    Device device;
-    device.kind = kind;
-    device.name = name;
-    bare.add_device(device);
-  }
+  test::add_device(bare, DeviceKind::kCpu, "cpu0");
+  test::add_device(bare, DeviceKind::kMemory, "memory0");
   bare.add_link({0, 1, LinkKind::kMemory, 1, 100, ""});
   const AgreedTopology agreed = agreed_on({{"z", bare}, {"a", bare}});
   const RankMachine machine = host_machine(agreed, {});

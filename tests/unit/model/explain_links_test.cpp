@@ -7,6 +7,7 @@
 #include <string>
 
 #include "property/plan_zoo.hpp"
+#include "support/add_device.hpp"
 #include "topology/machines.hpp"
 
 namespace plait {
@@ -80,12 +81,8 @@ TEST(ExplainLinks, ManyLinksAreCounted) {
 TEST(ExplainLinks, RanksOnCpus) {
   Topology host;
   host.name = "host";
-  for (const auto& [kind, name] : {std::pair(DeviceKind::kCpu, "cpu0"), std::pair(DeviceKind::kMemory, "memory0")}) {
-    Device device;
-    device.kind = kind;
-    device.name = name;
-    host.add_device(device);
-  }
+  test::add_device(host, DeviceKind::kCpu, "cpu0");
+  test::add_device(host, DeviceKind::kMemory, "memory0");
   host.add_link({0, 1, LinkKind::kMemory, 1, 60, ""});
   const Placement placement = place_ranks(host, 4);
   const AlgorithmArguments arguments = arguments_for(host, placement, Collective::kAllReduce);

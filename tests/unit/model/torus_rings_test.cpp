@@ -11,6 +11,7 @@
 #include "algorithms/spec.hpp"
 #include "base/error.hpp"
 #include "model/link_load.hpp"
+#include "support/add_device.hpp"
 #include "topology/topology.hpp"
 
 namespace plait {
@@ -141,15 +142,9 @@ TEST(TorusRings, GoThroughTheDimensionsInOrder) {
 Topology torus(const Extents& extents) {
   Topology topology;
   topology.name = "torus";
-  const auto add = [&](DeviceKind kind, std::string name) {
-    Device device;
-    device.kind = kind;
-    device.name = std::move(name);
-    return topology.add_device(std::move(device));
-  };
   const int ranks = ranks_of(extents);
-  for (int rank = 0; rank < ranks; ++rank) add(DeviceKind::kGpu, join("gpu", rank));
-  const int cpu = add(DeviceKind::kCpu, "cpu0");
+  for (int rank = 0; rank < ranks; ++rank) test::add_device(topology, DeviceKind::kGpu, join("gpu", rank));
+  const int cpu = test::add_device(topology, DeviceKind::kCpu, "cpu0");
   for (int rank = 0; rank < ranks; ++rank) topology.add_link({cpu, rank, LinkKind::kPcie, 1, kGbps / 100, ""});
   for (int rank = 0; rank < ranks; ++rank) {
     for (size_t i = 0; i < extents.size(); ++i) {

@@ -40,6 +40,13 @@ TEST(Interfaces, TheFirstThatIsTakenCountsAndIPv4BeforeIPv6) {
   EXPECT_EQ(chosen("=eth1"), "10.0.1.2");
   EXPECT_EQ(chosen("^eth,lo,ib"), "172.17.0.1");
   EXPECT_EQ(chosen("lo"), "127.0.0.1");
+  EXPECT_EQ(chosen("lo,eth"), "10.0.0.2");
+}
+
+TEST(Interfaces, AListThatLeavesSomeOutTakesLoopbackLast) {
+  EXPECT_EQ(chosen("^docker"), "10.0.0.2");
+  EXPECT_EQ(chosen("^docker,=eth0"), "10.0.0.2");
+  EXPECT_EQ(chosen("^docker,eth,ib"), "127.0.0.1");
 }
 
 TEST(Interfaces, WithoutAListFastOnesComeFirstAndLoopbackLast) {
@@ -76,6 +83,7 @@ TEST(Interfaces, OfThisHostAreFound) {
 TEST(InternetAddress, IsReadAndWritten) {
   EXPECT_EQ(address("10.1.2.3").text(), "10.1.2.3");
   EXPECT_EQ(address("fd00::0:1").text(), "fd00::1");
+  EXPECT_EQ(address("::ffff:10.1.2.3"), address("10.1.2.3"));
   EXPECT_TRUE(address("127.9.9.9").is_loopback());
   EXPECT_TRUE(address("::1").is_loopback());
   EXPECT_FALSE(address("10.1.2.3").is_loopback());

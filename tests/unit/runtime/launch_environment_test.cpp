@@ -168,6 +168,19 @@ TEST(LaunchEnvironment, MpichAsksForTheProxyAboveAllRanks) {
   EXPECT_EQ(detect(with(mpich(), {{"PMI_JOBID", "77.0"}})).job_key, "MPICH/PMI_JOBID=77.0");
 }
 
+TEST(LaunchEnvironment, TheLocalRankFollowsFromTheRanksOfAHostWhereNobodySaysIt) {
+  const Environment by_hand{{"RANK", "5"},
+                            {"WORLD_SIZE", "8"},
+                            {"MASTER_ADDR", "node0"},
+                            {"PLAIT_JOB", "d1c7"},
+                            {"PLAIT_MASTER_ADDR", "node0"},
+                            {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(detect(by_hand).local_rank, 5);
+  EXPECT_EQ(detect(with(by_hand, {{"LOCAL_WORLD_SIZE", "4"}})).local_rank, 1);
+  EXPECT_EQ(detect(with(by_hand, {{"LOCAL_WORLD_SIZE", "1"}})).local_rank, 0);
+  EXPECT_EQ(detect(with(by_hand, {{"LOCAL_WORLD_SIZE", "0"}})).local_rank, 0);
+}
+
 TEST(LaunchEnvironment, Slurm) {
   const LaunchEnvironment launch = detect(slurm());
   EXPECT_EQ(launch.launcher, "Slurm");

@@ -78,6 +78,36 @@ TEST(UniqueId, OfAJobFollowsFromKeyAndSequence) {
   EXPECT_NE(UniqueId::for_job("", 0).secret, UniqueId::for_job(std::string_view("\0", 1), 0).secret);
 }
 
+// Users have different numbers on hosts that share no list of them.
+TEST(UniqueId, OfAJobOverHostsFollowsFromTheKeyAloneWhoeverTheUserIs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const InternetAddress address = InternetAddress::loopback();
+  const UniqueId own = UniqueId::for_job("job", 0, address, 0), own_here = UniqueId::for_job("job", 0);
+  ASSERT_EQ(::seteuid(12345), 0);
+  const UniqueId theirs = UniqueId::for_job("job", 0, address, 0), theirs_here = UniqueId::for_job("job", 0);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(own, theirs);
+  EXPECT_NE(own_here, theirs_here) << "on one host users have jobs of their own";
+  EXPECT_NE(own.secret, own_here.secret);
+  EXPECT_NE(own, UniqueId::for_job("job", 1, address, 0));
+  EXPECT_NE(own, UniqueId::for_job("jab", 0, address, 0));
+}
+
+TEST(RendezvousPoint, APortThatTheUserMayNotHaveIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const UniqueId id = UniqueId::for_job("job", 0, InternetAddress::loopback(), 80);
+  ASSERT_EQ(::seteuid(12345), 0);
+  std::string said;
+  try {
+    RendezvousPoint::claim(id);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  ASSERT_EQ(::seteuid(0), 0);
+  if (said.empty()) GTEST_SKIP() << "all users may have all ports here";
+  EXPECT_TRUE(has(said, " port 80"));
+}
+
 TEST(UniqueId, BytesThatAreNoneAreRefused) {
   const auto check = [](const UniqueId& id) { return error_of([&] { id.check(); }, ErrorCode::kInvalidArgument); };
   UniqueId id = UniqueId::for_job("job", 0);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "support/add_device.hpp"
 #include "support/seed.hpp"
 #include "topology/machines.hpp"
 #include "topology/paths.hpp"
@@ -59,11 +60,7 @@ class RandomMachine {
 
  private:
   int add(DeviceKind kind, int node) {
-    Device device;
-    device.kind = kind;
-    device.node = node;
-    device.name = join(name(kind), topology_.devices.size());
-    return topology_.add_device(std::move(device));
+    return test::add_device(topology_, kind, join(name(kind), topology_.devices.size()), node);
   }
 
   void link(int a, int b, LinkKind kind, uint64_t of_ten) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "support/add_device.hpp"
 #include "topology/machines.hpp"
 #include "unit/topology/expect_error.hpp"
 
@@ -76,14 +77,8 @@ TEST(Validate, RefusesBadLinks) {
 TEST(Validate, AMemoryHasOneCpu) {
   Topology host;
   host.name = "host";
-  for (const auto& [kind, name] :
-       {std::pair(DeviceKind::kCpu, "cpu0"), std::pair(DeviceKind::kCpu, "cpu1"),
-        std::pair(DeviceKind::kMemory, "memory0"), std::pair(DeviceKind::kMemory, "memory1")}) {
-    Device device;
-    device.kind = kind;
-    device.name = name;
-    host.add_device(device);
-  }
+  for (const char* name : {"cpu0", "cpu1"}) test::add_device(host, DeviceKind::kCpu, name);
+  for (const char* name : {"memory0", "memory1"}) test::add_device(host, DeviceKind::kMemory, name);
   host.add_link({0, 2, LinkKind::kMemory, 1, 100, ""});
   EXPECT_NO_THROW(validate(host));
   const auto with = [&](int a, int b, LinkKind kind) {
@@ -125,14 +120,10 @@ TEST(Validate, BoundsWhatItTakes) {
   const auto star = [](size_t gpus) {
     Topology topology;
     topology.name = "star";
-    Device device;
-    device.kind = DeviceKind::kNvSwitch;
-    device.name = "nvswitch0";
-    topology.add_device(device);
-    device.kind = DeviceKind::kGpu;
+    test::add_device(topology, DeviceKind::kNvSwitch, "nvswitch0");
     for (size_t i = 0; i < gpus; ++i) {
-      device.name = "gpu" + std::to_string(i);
-      topology.add_link({0, topology.add_device(device), LinkKind::kNvlink, 1, 25, ""});
+      const int gpu = test::add_device(topology, DeviceKind::kGpu, "gpu" + std::to_string(i));
+      topology.add_link({0, gpu, LinkKind::kNvlink, 1, 25, ""});
     }
     return topology;
   };

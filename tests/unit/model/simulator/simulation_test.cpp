@@ -9,6 +9,7 @@
 #include "model/simulator/critical_path.hpp"
 #include "model/simulator/report.hpp"
 #include "property/plan_zoo.hpp"
+#include "support/add_device.hpp"
 #include "topology/machines.hpp"
 
 namespace plait {
@@ -24,15 +25,9 @@ constexpr double kNvlinkGbps = 10;
 Topology row_of_gpus(int gpus) {
   Topology topology;
   topology.name = "row";
-  const auto add = [&](DeviceKind kind, std::string name) {
-    Device device;
-    device.kind = kind;
-    device.name = std::move(name);
-    return topology.add_device(std::move(device));
-  };
-  const int cpu = add(DeviceKind::kCpu, "cpu0");
+  const int cpu = test::add_device(topology, DeviceKind::kCpu, "cpu0");
   for (int i = 0; i < gpus; ++i) {
-    const int gpu = add(DeviceKind::kGpu, join("gpu", i));
+    const int gpu = test::add_device(topology, DeviceKind::kGpu, join("gpu", i));
     topology.add_link({cpu, gpu, LinkKind::kPcie, 1, 1, ""});
     if (i > 0) topology.add_link({gpu - 1, gpu, LinkKind::kNvlink, 1, kNvlinkGbps, ""});
   }

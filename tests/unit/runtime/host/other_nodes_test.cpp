@@ -43,7 +43,8 @@ class OtherNodesTest : public ::testing::Test {
       PortGuard& guard = guards_.emplace_back();
       transports.push_back(open_transport({"libucp.so.0"}, settings_of_rank()));
       addresses.push_back(transports.back()->address());
-      ports_ += guard.admit_only(*callers_of(rank, hosts, node_of), addresses.back());
+      guard.admit_only(*callers_of(rank, hosts, node_of), addresses.back());
+      ports_ += guard.ports();
     }
     for (int rank = 0; rank < count; ++rank) {
       ranks_.push_back(

@@ -144,6 +144,7 @@ class CountedTransport final : public Transport {
   explicit CountedTransport(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
   size_t bytes() const { return bytes_; }
 
+  std::string name() const override { return transport_->name(); }
   const std::string& address() const override { return transport_->address(); }
   void connect(int rank, const std::string& address) override { transport_->connect(rank, address); }
   bool is_connected(int rank) const override { return transport_->is_connected(rank); }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 namespace plait {
 namespace {
@@ -44,6 +46,21 @@ TEST_F(TcpSettings, OfOneRankAreMadeWithAnyNetwork) {
   setenv("UCX_TCP_CONN_NB", "n", 1);
   EXPECT_TRUE(settings_of_rank().empty());
   unsetenv("UCX_TCP_CONN_NB");
+}
+
+// UCX takes any name at first, and warns of those that it does not know.
+TEST(UcxSettingNames, AreThoseOfTheVersion) {
+  const UcxSetting of_tcp{"TX_SEG_SIZE", "64K"}, of_all{"RNDV_THRESH", "inf", false};
+  for (const auto& [version, expected] : std::vector<std::pair<UcxVersion, const char*>>{
+           {{1, 11}, "TX_SEG_SIZE"},
+           {{1, 16}, "TX_SEG_SIZE"},
+           {{1, 17}, "TCP_TX_SEG_SIZE"},
+           {{1, 22}, "TCP_TX_SEG_SIZE"},
+           {{2, 0}, "TCP_TX_SEG_SIZE"},
+       }) {
+    EXPECT_EQ(name_for_program(of_tcp, version), expected) << version.major << '.' << version.minor;
+    EXPECT_EQ(name_for_program(of_all, version), "RNDV_THRESH");
+  }
 }
 
 TEST_F(TcpSettings, AreComparedByTheirText) {

@@ -139,6 +139,30 @@ TEST_F(UcxTransportTest, HintsThatNobodyReceivedGoInSilence) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// After a failure: messages of calls that end nowhere, some of them long.
+TEST_F(UcxTransportTest, MessagesThatNobodyReceivedGoInSilence) {
+  const auto sent = numbers(1 << 16, 0);
+  NetRequest sends[6];
+  for (NetRequest& send : sends) a().send(1, 7, sent.data(), &send - sends < 3 ? 4 : sent.size() * 4, send);
+  for (const NetRequest& send : sends) ASSERT_TRUE(ends(send));
+  for (int i = 0; i < 1000; ++i) progress();
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ends_[1].reset();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(UcxTransportTest, TakesItsSettingsInSilence) {
+  std::vector<UcxSetting> settings = settings_for_tcp("/that-is-not-there");
+  for (const UcxSetting& it : settings_of_rank()) settings.push_back(it);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  open_transport({"libucp.so.0"}, settings).reset();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(UcxTransportTest, SleepEndsWhenAMessageComes) {
   uint32_t word = 5, got = 0;
   NetRequest send, receive;

@@ -1,10 +1,15 @@
-// Blocks signals while a thread is started, so that the program's handlers run on the program's own threads.
-#pragma once
+#include "base/library_thread.hpp"
 
 #include <pthread.h>
 #include <signal.h>
 
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+
 namespace plait {
+namespace {
 
 // While it lives, this thread takes no signals, and threads that it starts inherit that.
 class SignalsBlocked {
@@ -21,5 +26,17 @@ class SignalsBlocked {
  private:
   sigset_t before_;
 };
+
+}  // namespace
+
+std::thread start_library_thread(std::string_view purpose, std::function<void()> run) {
+  const SignalsBlocked blocked;
+  try {
+    return std::thread(std::move(run));
+  } catch (const std::system_error& error) {
+    fail(ErrorCode::kResources, "no thread can be started for ", purpose, ": ", error.what(),
+         "; raise the limit of processes (ulimit -u)");
+  }
+}
 
 }  // namespace plait
