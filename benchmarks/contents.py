@@ -67,10 +67,10 @@ HOST_SIZES = [4, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 
 def over_hosts(rate: str, *hosts_and_ranks: tuple[int, int], peer: str = "mpi") -> Grid:
     """Hosts x ranks of each, as benchmarks/hosts.py measures them."""
     rows = [
-        Row(label, EPYC, f"{collective}-{hosts * ranks}-ranks-{hosts}-hosts-{rate}-vs-{peer}", OUT, coarse_ratio_to_peer)
+        Row(label, EPYC, f"{collective}-{hosts * ranks}-ranks-{where}-vs-{peer}", OUT, coarse_ratio_to_peer)
         for collective in ("all_reduce", "broadcast")
         for hosts, ranks in hosts_and_ranks
-        for label in [f"{collective}, {hosts} x {ranks}"]
+        for label, where in [(f"{collective}, {hosts} x {ranks}", f"{hosts}-hosts-{rate}")]
     ]
     return Grid(rows, HOST_SIZES, (COARSE_MEAN,))
 
