@@ -36,7 +36,8 @@ def test_random_calls_are_right(hosts, ranks):
     before = shared_memory()
     job = RandomJob(hosts, ranks, SEED, CALLS, PLAIT_TIMEOUT_SEC=str(TIMEOUT_SECONDS))
     job.await_begin()
-    assert job.ends(TIMEOUT + CALLS / 50) == [f"right {CALLS}"] * len(job.ranks), f"PLAIT_TEST_SEED={SEED}"
+    limit = TIMEOUT + CALLS * len(job.ranks) / 40  # beside other work 8 ranks on two cores made 10 calls a second
+    assert job.ends(limit) == [f"right {CALLS}"] * len(job.ranks), f"PLAIT_TEST_SEED={SEED}"
     assert shared_memory() <= before and not left_on(hosts)
 
 
