@@ -21,6 +21,7 @@
 #include "bindings/messages.hpp"
 #include "bindings/operation.hpp"
 #include "bindings/python_text.hpp"
+#include "bindings/scattered_blocks.hpp"
 #include "bindings/tensor_call.hpp"
 #include "bindings/torch_tensor.hpp"
 #include "plan/conditions.hpp"
@@ -44,9 +45,12 @@ UniqueId id_from_bytes(const nb::bytes& bytes) {
 
 nb::bytes bytes_of(const UniqueId& id) { return nb::bytes(&id, sizeof(id)); }
 
-std::unique_ptr<Handle> create(const UniqueId& id, int rank, int size, const Settings& settings, int device) {
+std::unique_ptr<Handle> create(const UniqueId& id, int rank, int size, const Settings& settings, int device,
+                               nb::handle check) {
+  const InterruptCheck interrupt_check = interrupt_check_of(check);
   const nb::gil_scoped_release release;
-  return std::make_unique<Handle>(Communicator::create(id, rank, size, settings, device, &hear_python_signals));
+  return std::make_unique<Handle>(Communicator::create(id, rank, size, settings, device, interrupt_check),
+                                  interrupt_check);
 }
 
 std::unique_ptr<Handle> from_environment(const Settings& settings, uint64_t sequence, int device) {
@@ -160,6 +164,13 @@ std::unique_ptr<Handle> split(Handle& handle, nb::handle color, nb::handle key, 
   });
 }
 
+ErrorCode error_code_of(const std::string& code) {
+  for (int it = 0; it <= static_cast<int>(ErrorCode::kInternal); ++it) {
+    if (code == name(static_cast<ErrorCode>(it))) return static_cast<ErrorCode>(it);
+  }
+  fail(ErrorCode::kInvalidArgument, "code '", code, "' is none of plait.errors");
+}
+
 void finish(Communicator& communicator) {
   communicator.finish();
   if (const auto error = communicator.async_error()) throw *error;
@@ -253,7 +264,9 @@ void bind_communicator(nb::module_& module) {
 
   nb::class_<Handle>(module, "Communicator")
       .def_static("create", &create, nb::arg("id"), nb::arg("rank"), nb::arg("size"), nb::arg("settings"),
-                  nb::arg("device") = kNoDevice)
+                  nb::arg("device") = kNoDevice, nb::arg("check") = nb::none(),
+                  "`check`: a function that is called in all waits, also that of ranks to meet; what it raises ends "
+                  "them, and the communicator for all ranks.")
       .def_static("from_environment", &from_environment, nb::arg("settings"), nb::arg("sequence"),
                   nb::arg("device") = kNoDevice)
       .def_static("in_process", &in_process, nb::arg("size"), nb::arg("settings"))
@@ -293,6 +306,8 @@ void bind_communicator(nb::module_& module) {
           nb::arg("collective"), nb::arg("array").none(), nb::arg("out").none(), nb::arg("dtype").none(),
           nb::arg("op").none(), nb::arg("root"), nb::arg("send_counts").none(), nb::arg("send_displacements").none(),
           nb::arg("receive_counts").none(), nb::arg("receive_displacements").none())
+      .def("run_all_to_all", &run_all_to_all, nb::arg("inputs"), nb::arg("outputs"), nb::arg("dtype").none(),
+           "all_to_all_v of arrays that lie anywhere in host memory, one for each rank.")
       .def("run_plan", &run_plan, nb::arg("plan"), nb::arg("array").none(), nb::arg("out").none(),
            nb::arg("dtype").none(), nb::arg("op").none(), nb::arg("stream") = 0)
       .def(
@@ -304,6 +319,9 @@ void bind_communicator(nb::module_& module) {
             if (const auto error = handle.open()->async_error()) throw *error;
           },
           "Raises what ended the communicator, as far as it is known; waits for nothing. Any thread may ask.")
+      .def(
+          "departure", [](const Handle& handle, int rank) { return handle.open()->departure(rank); }, nb::arg("rank"),
+          "How another rank of this host has gone, in words; empty while it is there. Any thread may ask.")
       .def(
           "give",
           [](Handle& handle, const VerifiedPlan& plan) {
@@ -369,6 +387,14 @@ void bind_communicator(nb::module_& module) {
       .def(
           "abort", [](Handle& handle, nb::handle reason) { handle.abort(printable(text_of(reason))); },
           nb::arg("reason").none())
+      .def(
+          "fail",
+          [](Handle& handle, const std::string& code, nb::handle message) {
+            handle.abort(Error(error_code_of(code), printable(text_of(message))));
+          },
+          nb::arg("code"), nb::arg("message"),
+          "Ends the calls of all ranks in host memory with an error of that code (plait.Error.code). Any thread may "
+          "call it.")
       .def("close", &Handle::close);
 }
 

@@ -20,12 +20,27 @@ inline void hear_python_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+// Hears Ctrl-C, and calls a function of Python, which may raise, too. None: only the former.
+inline InterruptCheck interrupt_check_of(nb::handle function) {
+  if (function.is_none()) return &hear_python_signals;
+  // The last copy may go in a thread without the interpreter's lock.
+  const std::shared_ptr<PyObject> owned(function.inc_ref().ptr(), [](PyObject* object) {
+    const nb::gil_scoped_acquire acquire;
+    Py_DECREF(object);
+  });
+  return [owned] {
+    hear_python_signals();
+    const nb::gil_scoped_acquire acquire;
+    nb::handle(owned.get())();
+  };
+}
+
 // Lives while a call is under way, also where Python closes it meanwhile; refuses two calls at once.
 class CommunicatorHandle {
  public:
-  explicit CommunicatorHandle(Communicator communicator)
+  explicit CommunicatorHandle(Communicator communicator, InterruptCheck check = &hear_python_signals)
       : communicator_(std::make_shared<Communicator>(std::move(communicator))) {
-    communicator_->set_interrupt_check(&hear_python_signals);
+    communicator_->set_interrupt_check(std::move(check));
   }
 
   // Throws kInvalidArgument once it is closed.
@@ -46,6 +61,9 @@ class CommunicatorHandle {
 
   void abort(const std::string& reason) {
     if (communicator_) communicator_->abort(reason);
+  }
+  void abort(const Error& failure) {
+    if (communicator_) communicator_->abort(failure);
   }
 
   // Closed also where it throws, as Communicator::close() does.

@@ -13,6 +13,7 @@
 #include "api/meet_over_network.hpp"
 #include "api/plan_limits.hpp"
 #include "base/error.hpp"
+#include "base/figures.hpp"
 #include "plan/one_node.hpp"
 
 namespace plait {
@@ -331,6 +332,14 @@ void Communicator::close() {
 std::optional<Error> Communicator::async_error() const {
   if (held(impl_).device) impl_->device->poll_reports();
   return impl_->shared->failure_for(impl_->rank);
+}
+
+std::string Communicator::departure(int rank) const {
+  const Impl& impl = held(impl_);
+  if (rank < 0 || rank >= impl.size)
+    fail(ErrorCode::kInvalidArgument, "rank ", rank, " of ", counted(impl.size, "rank"), "; they are 0 to ",
+         impl.size - 1);
+  return rank == impl.rank ? "" : impl.host.departure(rank);
 }
 
 const Topology& Communicator::topology() const { return held(impl_).main_tuner().machine().topology; }

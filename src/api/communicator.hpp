@@ -178,6 +178,11 @@ class Communicator {
   // its stream has passed the call.
   std::optional<Error> async_error() const;
 
+  // How another rank has gone: "rank 3 (process 77) has died; of collectives, rank 3 last completed call 5, barrier,
+  // …". Empty while it is there. One of another host that dies ends the communicator: async_error() tells. Any thread
+  // may ask.
+  std::string departure(int rank) const;
+
   // The machine on which all ranks agreed and for which plans are chosen: the one they found, or that of
   // PLAIT_TOPOLOGY.
   const Topology& topology() const;

@@ -23,7 +23,9 @@ SCENARIOS = {
     for path in sorted(FOLDER.glob("torch_*.py"))
 }
 # On GPUs, messages have no tags, and errors come from other calls. Host memory in their place has callers wait.
-HOST_ALONE = {"tags_in_another_order", "message_of_another_size", "mismatched_shapes", "asynchronous"}
+HOST_ALONE = {"tags_in_another_order", "message_for_another_tensor", "mismatched_shapes", "asynchronous"}
+HOST_ALONE |= {"messages_of_one_size_and_type", "large_message_for_another_tensor", "all_to_all_of_other_sizes"}
+HOST_ALONE |= {"all_to_all_of_other_types", "call_after_one_that_was_refused", "messages_of_a_group_that_has_ended"}
 HOST_ALONE |= {"messages_from_any_rank", "wait_that_nobody_needs_has_no_timeout", "any_rank_but_those_that_left"}
 HOST_ALONE |= {"receives_from_any_rank_have_a_timeout_each", "options_with_a_timeout", "tensors_of_dropped_works"}
 HOST_ALONE |= {"sharded_tensors"}
@@ -146,19 +148,81 @@ else:
 """
     collective, message, later = ends(start_ranks(code))[0].splitlines()
     assert re.match(r"PeerFailed .*rank 1 .*(died|ended)", collective), collective
-    assert re.match(r"PeerFailed messages from rank 1 to rank 0: .*rank 1 is rank 0", message), message
-    assert later == collective
+    assert message == later == collective
 
 
-def test_an_error_that_ends_a_rank_reaches_the_others(start_ranks):
-    code = """
-if meet() == 0:
-    failure(lambda: dist.all_reduce(torch.ones(3)))
+DEATHS = {
+    "between messages": ("dist.recv(one, 1)", "dist.send(one, 0)", "dist.recv(one, 1)"),
+    "between messages, then a send": ("dist.recv(one, 1)", "dist.send(one, 0)", "dist.send(torch.ones(10_000_000), 1)"),
+    "before the first": ("dist.barrier()", "dist.barrier()", "dist.recv(one, 1)"),
+    "before the first, which is sent": ("dist.barrier()", "dist.barrier()", "dist.send(one, 1)"),
+    "before the first from any rank": ("dist.barrier()", "dist.barrier()", "dist.recv(one)"),
+    "in the midst of one": ("dist.recv(one, 1)", "dist.send(one, 0); dist.isend(large, 0)", "dist.recv(large, 1)"),
+    "where another rank stays": ("dist.barrier()", "dist.barrier()", "plait.torch.monitored_barrier()"),
+    "before a group": ("dist.barrier()", "dist.barrier()", "dist.new_group(backend='plait')"),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_rank_that_dies_is_named_at_once(start_ranks, death):
+    """By its number in the group, to all that wait for it."""
+    before, last, then = DEATHS[death]
+    code = f"""
+rank, one = meet({2 * SECONDS}), torch.zeros(1)
+large = torch.zeros(30_000_000) if "large" in {last!r} and rank < 2 else one
+if rank == 0:
+    {before}
+    failure(lambda: {then})
+elif rank == 1:
+    {last}
+    os.kill(os.getpid(), signal.SIGKILL)
 else:
-    raise ValueError("this data cannot be read")
+    if "barrier" in {last!r}:
+        dist.barrier()
+    failure(lambda: dist.new_group(backend="plait") if "group" in {then!r} else dist.barrier())
 """
-    printed = ends(start_ranks(code))[0]
-    assert "PeerFailed" in printed and "rank 1: ValueError: this data cannot be read" in printed, printed
+    for told in ends(start_ranks(code, size=3))[::2]:
+        assert re.match(r"PeerFailed .*rank 1 \(process \d+\) has died", told), told
+        assert not re.search(r"rank [02] \(process", told), told
+
+
+def test_a_dead_rank_of_a_sub_group_has_its_number_there(start_ranks):
+    code = f"""
+rank = meet({2 * SECONDS})
+group = dist.new_group([1, 2], backend="plait")
+dist.barrier()
+if rank == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+if rank == 1:
+    failure(lambda: dist.send(torch.ones(1), 2, group=group))
+    failure(lambda: dist.all_reduce(torch.ones(1), group=group))
+failure(dist.barrier)
+"""
+    of_job, (message, collective, last), _ = (printed.splitlines() for printed in ends(start_ranks(code, size=3)))
+    for told in (message, collective):
+        assert re.match(r"PeerFailed .*rank 1 \(process \d+\) has died", told), told
+        assert told.endswith("its ranks, from 0, are the ranks 1, 2 of the job)"), told
+    for told in (*of_job, last):
+        assert re.match(r"PeerFailed rank 2 \(process \d+\) has died", told), told
+
+
+@pytest.mark.parametrize("before", ["pass", "dist.send(torch.zeros(1), 0)"])
+def test_an_error_that_ends_a_rank_reaches_the_others(start_ranks, before):
+    code = f"""
+rank = meet({2 * SECONDS})
+if rank == 0:
+    if {before!r} != "pass":
+        dist.recv(torch.zeros(1), 1)
+    failure(lambda: dist.recv(torch.zeros(1), 1))
+if rank == 1:
+    {before}
+    raise ValueError("this data cannot be read")
+failure(lambda: dist.all_reduce(torch.ones(3)))
+"""
+    ended = ends(start_ranks(code, size=3))
+    assert [len(printed.splitlines()) for printed in ended[::2]] == [2, 1], ended
+    for told in (ended[0] + ended[2]).splitlines():
+        assert told.startswith("PeerFailed") and "rank 1: ValueError: this data cannot be read" in told, told
 
 
 def test_a_rank_that_never_comes_is_named(start_ranks):

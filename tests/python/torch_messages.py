@@ -1,12 +1,15 @@
 """Scenarios of messages and of errors."""
 
+import functools
 import inspect
+import re
 import time
 from datetime import timedelta
 
 import plait
 import torch
 import torch.distributed as dist
+from plait.torch.failures import in_ranks_of_group
 from torch._C import _distributed_c10d as c10d
 from torch_support import BYTES, COMPLEX, FLOATS, SECONDS, failure_of, same, scenario
 
@@ -57,15 +60,173 @@ def tags_in_another_order(ranks):
 
 
 @scenario
-def message_of_another_size(ranks):
+def message_for_another_tensor(ranks):
+    """Both ends hear of it, and so does the rest of their group, whether the message waited for its receiver or not."""
+    others = [torch.zeros(3), torch.zeros(4, dtype=torch.int32), torch.zeros(2, dtype=torch.float64)]
+    others += [torch.zeros(4, 4), torch.zeros(0), torch.zeros(16, dtype=torch.uint8)]
+    for other in ranks.shared.sample(others, 4):
+        group, comes_first = dist.new_group(backend="plait", timeout=SECONDS), ranks.shared.random() < 0.5
+        if ranks.rank == 0:
+            dist.send(torch.zeros(4), 1, group=group, tag=5)
+            if not comes_first:
+                dist.send(torch.ones(1), 1, group=group, tag=6)
+        elif ranks.rank == 1:
+            if not comes_first:
+                dist.recv(torch.zeros(1), 0, group=group, tag=6)
+            receive = lambda other=other, group=group: dist.recv(other, 0, group=group, tag=5)  # noqa: E731
+            error = failure_of(receive, plait.Mismatch)
+            assert error.startswith("messages from rank 0 to rank 1: rank 0 made a send of 4 torch.float32"), error
+        error = failure_of(lambda group=group: dist.barrier(group), plait.Mismatch)
+        assert "rank 0 made a send of 4 torch.float32 with tag 5, " in error, error
+        assert f"and rank 1 a recv of {other.numel()} {other.dtype} with tag 5 from rank 0; both" in error, error
+        dist.destroy_process_group(group)
+
+
+@scenario
+def messages_of_one_size_and_type(ranks):
+    """Shapes and strides may differ."""
+    for dtype in ranks.rounds(10, FLOATS + BYTES + COMPLEX):
+        tensor = ranks.fill([2, 3], dtype)
+        expected = ranks.all(tensor)[0]
+        if ranks.rank == 0:
+            dist.send(tensor, 1, group=ranks.group)
+        elif ranks.rank == 1:
+            found = torch.zeros(6, 2, dtype=dtype)
+            dist.recv(found[:, 1], group=ranks.group)
+            same(found[:, 1].reshape(2, 3), expected)
+
+
+@scenario
+def large_message_for_another_tensor(ranks):
+    """Its sender waits for room: the error ends that."""
+    if ranks.rank == 2:
+        return
+    tensor = torch.zeros(2_000_000 + ranks.rank)
+    call = dist.recv if ranks.rank else dist.send
+    error = failure_of(lambda: call(tensor, 1 - ranks.rank, group=ranks.group), plait.Mismatch)
+    assert "rank 0 made a send of 2000000 torch.float32 with tag 0, and rank 1 a recv of 2000001" in error, error
+
+
+@scenario
+def first_message_with_a_rank_that_left(ranks):
+    """It ends at once, with the rank's number in the group, and the others go on."""
+    members = [2, 1, 0]
+    group = dist.new_group(members, backend=dist.get_backend(ranks.group), timeout=SECONDS)
+    left, receiver, sender = ranks.shared.sample(range(3), 3)
+    in_group = dist.get_group_rank(group, left)
+    if ranks.rank == left:
+        dist.destroy_process_group(group)
+    dist.barrier(ranks.gloo)
+    if ranks.rank == receiver:
+        error = failure_of(lambda: dist.recv(torch.zeros(3), left, group=group), plait.PeerFailed)
+    if ranks.rank == sender:
+        error = failure_of(lambda: dist.send(torch.zeros(3), left, group=group), plait.PeerFailed)
+    if ranks.rank != left:
+        assert f": rank {in_group} (process " in error and "closed its communicator" in error, error
+        pair = [torch.full((3,), float(ranks.rank)), torch.zeros(3)]
+        other = sender if ranks.rank == receiver else receiver
+        works = [dist.isend(pair[0], other, group=group), dist.irecv(pair[1], other, group=group)]
+        for work in works:
+            work.wait()
+        same(pair[1], torch.full((3,), float(other)))
+        dist.destroy_process_group(group)
+    dist.barrier(ranks.gloo)
+
+
+@scenario
+def messages_of_a_group_that_has_ended(ranks):
+    """Those under way and later ones have the error of the collective."""
+    for have_met in (True, False):
+        group = dist.new_group(backend="plait", timeout=SECONDS)
+        if have_met and ranks.rank == 0:
+            dist.send(torch.zeros(1), 1, group=group)
+        if have_met and ranks.rank == 1:
+            dist.recv(torch.zeros(1), 0, group=group)
+        if ranks.rank == 1:
+            call = dist.irecv(torch.zeros(1), 0, group=group).wait
+        else:
+            call = functools.partial(dist.all_reduce, torch.ones(1 + ranks.rank), group=group)
+        later = functools.partial(dist.send, torch.ones(1), 0 if ranks.rank == 2 else 2, group=group)
+        for each in (call, later):
+            error = failure_of(each, plait.Mismatch)
+            assert "rank 2 called all_reduce of 3 float32" in error, error
+        assert group._watch.failure().__traceback__ is None  # nor does what it has passed through live on
+
+
+@scenario
+def all_to_all_of_other_sizes(ranks):
+    """The sizes in the error are elements."""
+    by_list = ranks.shared.random() < 0.5
+    given, got = ([2, 2, 2] for _ in range(2))
     if ranks.rank == 0:
-        dist.send(torch.zeros(4), 1, group=ranks.group)
-        dist.send(torch.ones(3), 1, group=ranks.group)
-    elif ranks.rank == 1:
-        error = failure_of(lambda: dist.recv(torch.zeros(3), 0, group=ranks.group), plait.Mismatch)
-        assert "the tensor has 12 bytes and the message 16" in error, error
-        dist.recv(tensor := torch.zeros(3), 0, group=ranks.group)
-        same(tensor, torch.ones(3))
+        given[1] += 1
+    outputs, inputs = ([torch.zeros(3 * rows) for rows in all_rows] for all_rows in (got, given))
+
+    def call():
+        if by_list:
+            dist.all_to_all(outputs, inputs, group=ranks.group)
+        else:
+            whole, tensor = torch.zeros(sum(got), 3), torch.zeros(sum(given), 3)
+            dist.all_to_all_single(whole, tensor, got, given, group=ranks.group)
+        dist.barrier(ranks.group)
+
+    error = failure_of(call, plait.Mismatch)
+    assert "all_to_all_v of float32: rank 0 gives 9 elements to rank 1, which expects 6 from it" in error, error
+
+
+@scenario
+def all_to_all_of_other_types(ranks):
+    dtype = torch.int32 if ranks.rank == 1 else torch.float32
+    outputs, inputs = ([torch.zeros(2, dtype=dtype) for _ in range(3)] for _ in range(2))
+    error = failure_of(lambda: dist.all_to_all(outputs, inputs, group=ranks.group), plait.Mismatch)
+    assert "all_to_all_v of float32" in error and "all_to_all_v of int32" in error, error
+
+
+@scenario
+def call_after_one_that_was_refused(ranks):
+    """The ranks that wait in the call that one rank could not make hear of the next one that it makes."""
+    for by_list in (False, True):
+        group, (output, tensor) = dist.new_group(backend="plait", timeout=SECONDS), torch.zeros(2, 6)
+        splits = [2, 2, 1] if ranks.rank == 0 else [2, 2, 2]
+        lists = [torch.zeros(1) for _ in splits[: sum(splits) - 3]]
+
+        def call(group=group, output=output, tensor=tensor, splits=splits, lists=lists, by_list=by_list):
+            if by_list:
+                dist.all_to_all(lists, [torch.zeros(1) for _ in lists], group=group)
+            else:
+                dist.all_to_all_single(output, tensor, [2, 2, 2], splits, group=group)
+
+        if ranks.rank == 0:
+            failure_of(call, plait.InvalidArgument)
+            error = failure_of(lambda group=group: dist.barrier(group), plait.Mismatch)
+        else:
+            error = failure_of(call, plait.Mismatch)
+        assert "rank 0 called barrier" in error and "called all_to_all_v of float32" in error, error
+
+
+@scenario
+def all_to_all_in_place(ranks):
+    """Also where a tensor gets what another rank gives than the one that gets what it had."""
+    for shift in range(ranks.size):
+        tensors = [torch.full((2,), 10.0 * ranks.rank + other) for other in range(ranks.size)]
+        outputs = tensors[shift:] + tensors[:shift]
+        dist.all_to_all(outputs, tensors, group=ranks.group)
+        for other, tensor in enumerate(outputs):
+            same(tensor, torch.full((2,), 10.0 * other + ranks.rank))
+
+
+@scenario
+def words_about_the_ranks_of_a_lane(ranks):
+    def words(text):
+        return str(in_ranks_of_group(plait.PeerFailed(text), 3, 0))
+
+    assert words("rank 0 (process 10) waits for rank 1 (found by rank 1)") == (
+        "rank 3 (process 10) waits for rank 0 (found by rank 0)"
+    )
+    assert words("rank 1 of 2 did not arrive; rank 10") == "rank 0 did not arrive; rank 10"
+    reason = "rank 2: ValueError: rank 0 is\nlate"
+    assert words(f"rank 0 aborted: {reason} (found by rank 0)") == f"rank 3 aborted: {reason} (found by rank 3)"
+    assert words(f"rank 1 aborted: {reason}") == f"rank 0 aborted: {reason}"
 
 
 @scenario
@@ -129,7 +290,7 @@ def wait_that_nobody_needs_has_no_timeout(ranks):
         dist.recv(found := torch.zeros(3), later, group=group)
         same(found, torch.full((3,), 7.0))
         error = failure_of(lambda: dist.recv(torch.zeros(3), group=group), plait.Timeout)
-        assert "to rank 0" in error, error
+        assert re.search(r"in a receive from rank (\d) \(message [234] from rank \1 to rank 0\)", error), error
     dist.barrier(ranks.gloo)
 
 

@@ -149,8 +149,8 @@ class Group(plait.torch.ProcessGroup):
 
     def _make_gpus(self):
         self.cuda = Streams()
-        words = (self._failures.explain, self._failures.note)
-        return HostForGpus(self._own_store, self._rank, self._size, self._settings, *words, self.cuda)
+        of_group = (self._own_store, self._rank, self._size, self._settings, self._watch, self._failures.note)
+        return HostForGpus(*of_group, self.cuda)
 
 
 def _convert(argument):

@@ -112,6 +112,28 @@ TEST(Faults, ARankThatClosesItsCommunicatorEarly) {
   }
 }
 
+// Who waits for a rank by other means asks how it has gone.
+TEST(Faults, ARankThatHasGoneIsSeenWithoutACall) {
+  const Outcomes outcomes = run_processes(
+      3, kLimit, with_communicator(3, fault_settings(), [&](Communicator& communicator) {
+        call_and_check(communicator, sum_of(100));
+        if (communicator.rank() == 1) return;
+        if (communicator.rank() == 2) ::_exit(0);
+        const auto departure = [&](int rank) {
+          while (communicator.departure(rank).empty()) ::usleep(1000);
+          return communicator.departure(rank);
+        };
+        const std::string last = "; of collectives, rank ", call = " last completed call 1, all_reduce of 100 int32";
+        for (const auto& [rank, how] : {std::pair(1, ") closed its communicator"), std::pair(2, ") has died")}) {
+          const std::string words = departure(rank);
+          require(words.starts_with(join("rank ", rank, " (process ")), words);
+          require(words.find(join(how, last, rank, call)) != words.npos, words);
+        }
+        require(communicator.departure(0).empty(), "rank 0 has not gone");
+      }));
+  EXPECT_TRUE(outcomes[0].well()) << describe(outcomes[0]);
+}
+
 // Closing after the last common call is not a fault, however far behind the others are.
 TEST(Faults, ARankThatClosesAfterTheLastCallHarmsNobody) {
   for (int round = 0; round < 10; ++round) {

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .tensors import Joined, Staged, bytes_of_row, lies_as_is, row_of
+from .tensors import Joined, Staged, lies_as_is, row_of
 
 Core = Any  # a _core.Communicator, or a DeviceCalls
 Tensors = Sequence[torch.Tensor]
@@ -167,10 +167,12 @@ def all_to_all_single(core: Core, output: torch.Tensor, tensor: torch.Tensor) ->
 
 def all_to_all(core: Core, outputs: Tensors, tensors: Tensors) -> None:
     """Rank r gets the r-th tensors of all ranks, whose sizes may differ."""
-    results = [Staged(output, load=False) for output in outputs]
-    core.exchange(
-        _as_bytes([Staged(tensor).tensor for tensor in tensors]), _as_bytes([it.tensor for it in results]), None
-    )
+    given, results = [Staged(tensor).tensor for tensor in tensors], [Staged(it, load=False) for it in outputs]
+    places = {result.tensor.data_ptr() for result in results}
+    if any(tensor.data_ptr() in places for tensor in given):  # what comes would overwrite it
+        given = [tensor.clone() for tensor in given]
+    rows = [row_of(tensor) for tensor in given]
+    core.run_all_to_all([row for row, _ in rows], [row_of(it.tensor)[0] for it in results], rows[0][1])
     for result in results:
         result.store()
 
@@ -182,15 +184,6 @@ def all_to_all_by_splits(
     given, result = Staged(tensor), Staged(output, load=False)
     all_to_all(core, result.tensor.split(output_rows), given.tensor.split(input_rows))
     result.store()
-
-
-def _as_bytes(tensors: Tensors) -> list[tuple[int, Any]]:
-    """Messages with each rank. On GPUs nobody sends empty ones."""
-    return [
-        (rank, bytes_of_row(row_of(tensor)[0]))
-        for rank, tensor in enumerate(tensors)
-        if not tensor.is_cuda or tensor.numel() > 0
-    ]
 
 
 def _goes_as_it_is(tensor: torch.Tensor) -> bool:

@@ -11,22 +11,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch.distributed import Store
 
 from .. import _core
-from ..communicator import Communicator
 from ..errors import Error, InvalidArgument
 from .device_calls import DeviceCalls, TorchStreams, check_not_capturing
 from .device_work import LaterWork
-from .failures import names_of_ends
-from .rendezvous import await_key, new_id
+from .failures import in_ranks_of_group, ranks_of_group
+from .group_watch import GroupFailure, GroupWatch, Meeting
+from .rendezvous import new_communicator, share_id_of_two
 from .tensors import Staged, bytes_of_row, row_of
-
-Explain = Callable[[Error], Error]
 
 _SECONDS_TO_END = 2.0
 
@@ -35,9 +32,9 @@ class DeviceMessages:
     """The messages of one rank."""
 
     def __init__(
-        self, store: Store, rank: int, settings: _core.Settings, explain: Explain, cuda: Any = TorchStreams
+        self, store: Store, rank: int, settings: _core.Settings, watch: GroupWatch, cuda: Any = TorchStreams
     ) -> None:
-        self._store, self._rank, self._settings, self._explain, self._cuda = store, rank, settings, explain, cuda
+        self._store, self._rank, self._settings, self._watch, self._cuda = store, rank, settings, watch, cuda
         self._lanes: dict[tuple[int, int], DeviceLane] = {}
         self._is_closed = False
 
@@ -73,7 +70,7 @@ class DeviceMessages:
 
     def _new_lane(self, source: int, destination: int, device: torch.device) -> DeviceLane:
         return DeviceLane(
-            self._store, source, destination, device, self._rank == source, self._settings, self._explain, self._cuda
+            self._store, source, destination, device, self._rank == source, self._settings, self._watch, self._cuda
         )
 
 
@@ -100,10 +97,10 @@ class DeviceLane:
         device: torch.device,
         sends: bool,
         settings: _core.Settings,
-        explain: Explain,
+        watch: GroupWatch,
         cuda: Any,
     ) -> None:
-        self._store, self._settings, self._explain, self._cuda = store, settings, explain, cuda
+        self._store, self._settings, self._watch, self._cuda = store, settings, watch, cuda
         self._source, self._destination, self._device = source, destination, device
         self._end = 0 if sends else 1  # this rank's number in the communicator of the lane
         self._changed = threading.Condition()
@@ -251,26 +248,27 @@ class DeviceLane:
             f"rank {peer} made no call with a tensor on a GPU for the messages {self._words()}; both ends have theirs "
             f"on GPUs, or both in host memory"
         )
-        id = new_id() if self._end == 0 else None
-        self._store.set(f"{name}/{self._end}", str(id) if id else "")
-        other = f"{name}/{1 - self._end}"
+        meeting = Meeting(self._watch, peer, lambda: self._is_closed)
         try:
-            await_key(self._store, other, self._settings.timeout_seconds, what, lambda: self._is_closed)
+            id = share_id_of_two(self._store, name, self._end, self._settings, what, meeting.check_alone)
+            with ranks_of_group(self._source, self._destination):
+                gpu = self._device.index
+                communicator = new_communicator(id, self._end, 2, self._settings, meeting.check, gpu)
+        except GroupFailure as failure:
+            raise self._explained(failure.reason) from None
         except Error as error:
-            raise self._explain(type(error)(f"messages {self._words()}: {error}")) from error
-        id = id or _core.UniqueId.parse(self._store.get(other).decode())
-        try:
-            communicator = Communicator(id, self._end, 2, self._settings, device=self._device.index)
-        except Error as error:
-            raise self._explain_end(error) from error
+            raise self._explained(error) from error
         return DeviceCalls(communicator, self._device, self._explain_end, self._cuda)
 
     def _words(self) -> str:
         return f"from rank {self._source} to rank {self._destination}"
 
     def _explain_end(self, error: Error) -> Error:
-        words = names_of_ends(self._source, self._destination)
-        return self._explain(type(error)(f"messages {self._words()}: {error}{words}"))
+        """That of an error of the lane's communicator."""
+        return self._explained(in_ranks_of_group(error, self._source, self._destination))
+
+    def _explained(self, error: Error) -> Error:
+        return self._watch.explain(type(error)(f"messages {self._words()}: {error}"))
 
     def _fail(self, error: Exception) -> None:
         """Ends the messages that wait."""
@@ -279,7 +277,7 @@ class DeviceLane:
                 if isinstance(error, Error):
                     self._failure = error
                 else:
-                    self._failure = self._explain(Error(f"messages {self._words()}: {type(error).__name__}: {error}"))
+                    self._failure = self._explained(Error(f"{type(error).__name__}: {error}"))
             posts = list(self._posts)
             self._posts.clear()
             self._changed.notify_all()

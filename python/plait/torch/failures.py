@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import Error, InvalidArgument
 
 _SETTING_OF_TIMEOUT = re.compile("PLAIT_(BOOTSTRAP_)?TIMEOUT_SEC")
+_RANK_OF_TWO = re.compile(r"\brank ([01])\b(?: of 2\b)?")
+_ABORTED = " aborted: "
+_DIED = ") has died"
+_LEFT = ") closed its communicator"
+_FINDER = re.compile(r"(.*?)((?: \(found by rank \d\))?)$", re.DOTALL)
 
 
 class Failures:
@@ -35,11 +41,40 @@ class Failures:
         self.first = self.first or error
 
 
-def names_of_ends(source: int, destination: int) -> str:
-    """What the ranks of a communicator of two ends are in the group; none where they have the same numbers."""
-    if (source, destination) == (0, 1):
-        return ""
-    return f"; in these words rank 0 is rank {source}, and rank 1 is rank {destination}"
+@contextlib.contextmanager
+def ranks_of_group(source: int, destination: int, reword: Callable[[str], str] = str) -> Iterator[None]:
+    """Has errors of a communicator of two call its rank 0 `source`, and its rank 1 `destination`."""
+    try:
+        yield
+    except Error as error:
+        raise in_ranks_of_group(error, source, destination, reword) from None
+
+
+def in_ranks_of_group(error: Error, source: int, destination: int, reword: Callable[[str], str] = str) -> Error:
+    """The same error so, with its words changed by reword(). What a rank said when it aborted stays as it is."""
+    numbers = (source, destination)
+
+    def renamed(text: str) -> str:
+        return _RANK_OF_TWO.sub(lambda found: f"rank {numbers[int(found[1])]}", reword(text))
+
+    own, aborted, rest = str(error).partition(_ABORTED)
+    reason, finder = _FINDER.match(rest).groups()
+    return type(error)(renamed(own) + aborted + reason + renamed(finder))
+
+
+def tells_of_an_abort(error: Exception) -> bool:
+    """Whether the error has the words of a rank that aborted."""
+    return _ABORTED in str(error)
+
+
+def tells_of_death(error: Exception, rank: int) -> bool:
+    """Whether the error is that this rank has died."""
+    return str(error).startswith(f"rank {rank} (process ") and _DIED in str(error)
+
+
+def tells_of_leaving(error: Exception) -> bool:
+    """Whether the error is that a rank went in order."""
+    return _LEFT in str(error)
 
 
 def _words_for(name: str, global_ranks: Sequence[int]) -> str:

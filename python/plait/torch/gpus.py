@@ -14,6 +14,7 @@ from ..communicator import Communicator
 from ..errors import Error
 from .device_calls import DeviceCalls, TorchStreams, check_not_capturing
 from .device_messages import DeviceMessages
+from .group_watch import GroupFailure, GroupWatch
 from .rendezvous import meet_on_gpus
 
 
@@ -26,16 +27,16 @@ class Gpus:
         rank: int,
         size: int,
         settings: _core.Settings,
-        explain: Callable[[Error], Error],
+        watch: GroupWatch,
         note: Callable[[Error], Error],
         cuda: Any = TorchStreams,
     ) -> None:
-        """`explain`: says of an error what its ranks are; `note`: does so, and keeps it, since it ends the group."""
+        """`note`: says of an error what its ranks are, and keeps it, since it ends the group."""
         self._store, self._rank, self._size, self._settings = store, rank, size, settings
-        self._note, self._cuda = note, cuda
+        self._watch, self._note, self._cuda = watch, note, cuda
         self._making = threading.Lock()
         self.calls: dict[int, DeviceCalls] = {}  # by the GPU's number
-        self.messages = DeviceMessages(store, rank, settings, explain, cuda)
+        self.messages = DeviceMessages(store, rank, settings, watch, cuda)
 
     def calls_on(self, gpu: int, what: str) -> DeviceCalls:
         """The calls on a GPU. The first time, all ranks of the group meet for them."""
@@ -67,6 +68,8 @@ class Gpus:
                 check_not_capturing(what, self._cuda)
                 try:
                     communicator = self._meet(gpu)
+                except GroupFailure as failure:
+                    raise self._note(failure.reason) from None
                 except Error as error:
                     raise self._note(error) from None
                 device = torch.device("cuda", gpu)
@@ -74,4 +77,5 @@ class Gpus:
             return self.calls[gpu]
 
     def _meet(self, gpu: int) -> Communicator:
-        return meet_on_gpus(self._store, self._rank, self._size, self._settings, gpu, len(self.calls))
+        number = len(self.calls)
+        return meet_on_gpus(self._store, self._rank, self._size, self._settings, gpu, number, self._watch.check_all)

@@ -2,9 +2,9 @@
 
 Each direction between two ranks has a lane of its own. It is a communicator of the two, made when the first message
 needs it, with a thread at each end that performs the messages in their order. So a message waits for no other rank than
-its peer, and where two ranks send to each other first, neither waits for ever. A message is a header, which has its tag
-and its bytes, and its data. A receiver that finds another tag than those that it waits for keeps the data until it is
-wanted.
+its peer, and where two ranks send to each other first, neither waits for ever. A message is a header and its data. A
+receiver that finds another tag than those that it waits for keeps the data until it is wanted. One that waits for
+another type or number of elements ends the group: the sender may long have gone on.
 
 A receive from any rank is posted in the lanes from all of them, and belongs to the first that has a message for it. The
 others may then be in a wait that nobody needs any more. It has no time-out, and what it brings is kept.
@@ -15,58 +15,47 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-import numpy
 import torch
 from torch.distributed import Store
 
 from .. import _core
 from ..communicator import Communicator
-from ..errors import Error, Mismatch
-from .failures import names_of_ends
-from .rendezvous import await_key, new_id
+from ..errors import Error, Mismatch, PeerFailed, Timeout
+from .failures import ranks_of_group, tells_of_an_abort, tells_of_leaving
+from .group_watch import GroupFailure, GroupWatch, Meeting
+from .message_header import HEADER_BYTES, MessageHeader, without_headers
+from .rendezvous import share_id_of_two
 from .tensors import Staged, bytes_of_row, row_of
 from .work import Work
 
-Explain = Callable[[Error], Error]
-
-_HEADER_NUMBERS = 2  # tag and bytes
 _SECONDS_TO_END = 2.0
-_HAS_LEFT = "closed its communicator"  # words of an error: its rank went in order
 
 
 class Messages:
     """The messages of one rank."""
 
-    def __init__(self, store: Store, rank: int, size: int, settings: _core.Settings, explain: Explain) -> None:
-        self._store, self._rank, self._settings, self._explain = store, rank, settings, explain
-        self._size = size
+    def __init__(self, store: Store, rank: int, size: int, settings: _core.Settings, watch: GroupWatch) -> None:
+        self._store, self._rank, self._size, self._settings, self._watch = store, rank, size, settings, watch
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._is_closed = False
 
     def send(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Sends the tensor; done when it may change."""
         work = Work(f"send of {tensor.numel()} {tensor.dtype} with tag {tag} to rank {peer}", [tensor])
-        lane = self._lane(self._rank, peer)
-        lane.add(Post(tensor, tag, work, lanes=[lane]))
-        return work
+        return self._begin(tensor, tag, work, [(self._rank, peer)])
 
     def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Fills the tensor with the first message from `peer` that has the tag and was not received yet."""
         work = Work(f"recv of {tensor.numel()} {tensor.dtype} with tag {tag} from rank {peer}", [tensor])
-        lane = self._lane(peer, self._rank)
-        lane.add(Post(tensor, tag, work, lanes=[lane]))
-        return work
+        return self._begin(tensor, tag, work, [(peer, self._rank)])
 
     def receive_any(self, tensor: torch.Tensor, tag: int) -> Work:
         """Fills the tensor with a message from any other rank that has the tag and was not received yet."""
         work = Work(f"recv of {tensor.numel()} {tensor.dtype} with tag {tag} from any rank", [tensor])
-        peers = (rank for rank in range(self._size) if rank != self._rank)
-        post = Post(tensor, tag, work, lanes=[self._lane(peer, self._rank) for peer in peers])
-        for lane in post.lanes:
-            lane.add(post)
-        return work
+        return self._begin(tensor, tag, work, [(peer, self._rank) for peer in range(self._size) if peer != self._rank])
 
     def close(self, reason: str, seconds: float) -> None:
         """Ends all lanes, and with `reason` the messages that are still under way after so many seconds."""
@@ -75,13 +64,24 @@ class Messages:
         for lane in self._lanes.values():
             lane.close(reason, max(0.0, end - time.monotonic()))
 
+    def _begin(self, tensor: torch.Tensor, tag: int, work: Work, ends: Sequence[tuple[int, int]]) -> Work:
+        """Has a lane perform the message: one of those between these pairs of ranks."""
+        if self._is_closed:
+            raise Error(f"{work.what}: the process group was destroyed or aborted")
+        failure = self._watch.failure()
+        if failure is not None:
+            work.finish(self._watch.explain(failure))
+            return work
+        post = Post(tensor, tag, work, lanes=[self._lane(*pair) for pair in ends])
+        for lane in post.lanes:
+            lane.add(post)
+        return work
+
     def _lane(self, source: int, destination: int) -> Lane:
         lane = self._lanes.get((source, destination))
         if lane is None:
-            if self._is_closed:
-                raise Error("messages: the process group was destroyed or aborted")
             kind = SendLane if source == self._rank else ReceiveLane
-            lane = kind(self._store, source, destination, self._settings, self._explain)
+            lane = kind(self._store, source, destination, self._settings, self._watch)
             self._lanes[source, destination] = lane
         return lane
 
@@ -124,8 +124,10 @@ class Lane:
 
     _end: int  # this rank's number in the communicator of the lane: 0 sends
 
-    def __init__(self, store: Store, source: int, destination: int, settings: _core.Settings, explain: Explain) -> None:
-        self._store, self._settings, self._explain = store, settings, explain
+    def __init__(
+        self, store: Store, source: int, destination: int, settings: _core.Settings, watch: GroupWatch
+    ) -> None:
+        self._store, self._settings, self._watch = store, settings, watch
         self._source, self._destination = source, destination
         self._changed = threading.Condition()
         self._posts: deque[Post] = deque()
@@ -135,7 +137,7 @@ class Lane:
         self._is_closed = False
         self._failure: Error | None = None
         self._communicator: Communicator | None = None
-        self._words = ""  # what its ranks are called in errors of the communicator
+        self._meeting = Meeting(watch, self._peer(), lambda: self._is_closed)
         self._thread = threading.Thread(target=self._run, name=f"plait-{source}-to-{destination}", daemon=True)
         self._thread.start()
 
@@ -169,7 +171,7 @@ class Lane:
         if self._thread.is_alive():  # the other end does not come
             self._fail(_destroyed())
 
-    def _perform(self, core: _core.Communicator) -> None:
+    def _perform(self) -> None:
         """Performs one message; there is a post."""
         raise NotImplementedError
 
@@ -180,7 +182,7 @@ class Lane:
                     raise self._failure
                 if self._communicator is None:
                     self._meet()
-                self._perform(self._communicator._core)
+                self._perform()
             except NotWanted:
                 pass
             except Exception as error:
@@ -215,43 +217,72 @@ class Lane:
         """Waits until the other end needs the lane, too: nothing else could be told to a call that is destroyed."""
         name = f"{self._source}-{self._destination}"
         what = f"rank {self._peer()} made no call for the messages from rank {self._source} to {self._destination}"
-        id = new_id() if self._end == 0 else None
-        self._store.set(f"{name}/{self._end}", str(id) if id else "")
-        other = f"{name}/{1 - self._end}"
         self._is_wanted()
         try:
-            await_key(self._store, other, self._settings.timeout_seconds, what, self._check_wanted)
+            id = share_id_of_two(self._store, name, self._end, self._settings, what, self._check_alone)
         except NotWanted:
             self._store.delete_key(f"{name}/{self._end}")  # the other end would come and find nobody
             raise
-        id = id or _core.UniqueId.parse(self._store.get(other).decode())
-        self._words = names_of_ends(self._source, self._destination)
-        self._communicator = Communicator(id, self._end, 2, self._settings)
+        with ranks_of_group(self._source, self._destination):
+            core = _core.Communicator.create(id, self._end, 2, self._settings, check=self._check)
+        self._communicator = Communicator._of(core)
 
-    def _check_wanted(self) -> bool:
-        if not self._is_closed and not self._is_wanted():
+    def _check_alone(self) -> None:
+        self._meeting.check_alone()
+        if not self._is_wanted():
             raise NotWanted
-        return self._is_closed
+
+    def _check(self) -> None:
+        """Raises what makes a wait of the communicator vain. It sees itself that its other end has gone."""
+        if self._communicator is None:  # which is being made
+            self._meeting.check()
+            return
+        failure = self._watch.failure()
+        if failure is not None:
+            raise GroupFailure(failure)
+
+    def _exchange(self, sends: Sequence[Any], receives: Sequence[Any], **more: Any) -> None:
+        with ranks_of_group(self._source, self._destination, without_headers):
+            self._communicator._core.exchange(sends, receives, None, **more)
 
     def _peer(self) -> int:
         return self._source if self._end == 1 else self._destination
 
     def _fail(self, error: Exception) -> None:
         """Ends the messages that were posted, and later ones: a header may be on its way without its data."""
+        has_left = not self._is_closed and tells_of_leaving(error)
         if self._failure is None:
-            if not isinstance(error, Error) and self._communicator is not None:
-                self._communicator.abort(f"{type(error).__name__}: {error}")
-            kind = type(error) if isinstance(error, Error) else Error
-            self._failure = self._explain(
-                kind(f"messages from rank {self._source} to rank {self._destination}: {error}{self._words}")
-            )
-        has_left = not self._is_closed and _HAS_LEFT in str(error)
+            self._failure = self._explained(error, ends_group=not has_left)
+            if self._communicator is not None:
+                self._communicator.abort(str(self._failure))
         with self._changed:
             posts = [post for post in self._posts if not (has_left and post.has_other_lanes(self))]
             self._posts.clear()
         for post in posts:
             if post.take(self) or post.concerns(self):
                 post.work.finish(self._failure)
+
+    def _explained(self, error: Exception, *, ends_group: bool) -> Error:
+        """The error in words about the group."""
+        where = f"messages from rank {self._source} to rank {self._destination}"
+        known = self._known(error)
+        reason = error if known is None else known
+        if not isinstance(reason, Error):
+            reason = Error(f"{type(reason).__name__}: {reason}")
+        if ends_group and (known is not None or isinstance(error, (Mismatch, Timeout))):
+            self._watch.end(reason)
+        return self._watch.explain(type(reason)(f"{where}: {reason}"))
+
+    def _known(self, error: Exception) -> Error | None:
+        """What the group itself knows of the reason of an error: it has better words for it."""
+        if isinstance(error, GroupFailure):
+            return error.reason
+        if not isinstance(error, PeerFailed):
+            return None
+        failure = self._watch.failure()
+        if failure or tells_of_an_abort(error):
+            return failure
+        return self._watch.departure_of(self._peer()) or self._watch.death()
 
     def _leave(self) -> None:
         try:
@@ -266,11 +297,10 @@ class SendLane(Lane):
 
     _end = 0
 
-    def _perform(self, core: _core.Communicator) -> None:
+    def _perform(self) -> None:
         post = self._posts[0]
-        row = bytes_of_row(row_of(Staged(post.tensor).tensor)[0])
-        header = numpy.array([post.tag, row.nbytes], numpy.int64)
-        core.exchange([(1, header), (1, row)], [], None)
+        header = MessageHeader.of(post.tensor, post.tag)
+        self._exchange([(1, header.pack()), (1, row_of(Staged(post.tensor).tensor)[0])], [])
         self._posts.popleft()
         post.work.finish()
 
@@ -281,51 +311,53 @@ class ReceiveLane(Lane):
     _end = 1
 
     def __init__(self, *arguments: object) -> None:
-        self._kept: deque[tuple[int, torch.Tensor]] = deque()  # tag and data of messages that nobody has asked for yet
+        self._kept: deque[tuple[MessageHeader, torch.Tensor]] = deque()  # messages that nobody has asked for yet
         super().__init__(*arguments)
 
     def add(self, post: Post) -> None:
         with self._changed:
-            kept = next((message for message in self._kept if message[0] == post.tag), None)
+            kept = next((message for message in self._kept if message[0].tag == post.tag), None)
             if kept is None:
                 super().add(post)
                 return
             if not post.take(self):  # another lane was sooner
                 return
             self._kept = deque(message for message in self._kept if message is not kept)
-        self._deliver(post, kept[1])
+        try:
+            self._deliver(post, *kept)
+        except Mismatch as error:
+            self._fail(error)
+            post.work.finish(self._failure)
 
-    def _perform(self, core: _core.Communicator) -> None:
-        tag, size = self._listen(core)
-        post = self._take(tag)
-        if post is not None and _bytes_of(post.tensor) == size:
-            staged = Staged(post.tensor, load=False)
-            core.exchange([], [(0, bytes_of_row(row_of(staged.tensor)[0]))], None)
-            staged.store()
-            self._remove(post)
-            post.work.source = self._source
-            post.work.finish()
-            return
-        data = torch.empty(size, dtype=torch.uint8)
-        core.exchange([], [(0, data)], None)
-        with self._changed:
-            post = post or self._take(tag)  # which may have come meanwhile
-            if post is None:
-                self._kept.append((tag, data))
+    def _perform(self) -> None:
+        header = self._listen()
+        post = self._take(header.tag)
         if post is not None:
+            self._check_alike(post, header)
+            staged = Staged(post.tensor, load=False)
+            self._exchange([], [(0, row_of(staged.tensor)[0])])
             self._remove(post)
-            self._deliver(post, data)
+            self._finish(post, staged)
+            return
+        data = torch.empty(header.nbytes, dtype=torch.uint8)
+        self._exchange([], [(0, data)])
+        with self._changed:
+            post = self._take(header.tag)  # which may have come meanwhile
+            if post is None:
+                self._kept.append((header, data))
+        if post is not None:
+            self._deliver(post, header, data)
+            self._remove(post)
 
-    def _listen(self, core: _core.Communicator) -> tuple[int, int]:
-        """The tag and the bytes of the next message."""
-        header = numpy.empty(_HEADER_NUMBERS, numpy.int64)
+    def _listen(self) -> MessageHeader:
+        """That of the next message."""
+        packed = bytearray(HEADER_BYTES)
         self._set_listening(True)
         try:
-            core.exchange([], [(0, header)], None, is_wanted=self._is_wanted)
+            self._exchange([], [(0, packed)], is_wanted=self._is_wanted)
         finally:
             self._set_listening(False)
-        tag, size = map(int, header)
-        return tag, size
+        return MessageHeader.unpack(packed)
 
     def _set_listening(self, is_listening: bool) -> None:
         with self._changed:
@@ -341,18 +373,21 @@ class ReceiveLane(Lane):
         with self._changed:
             self._posts.remove(post)
 
-    def _deliver(self, post: Post, data: torch.Tensor) -> None:
-        post.work.source = self._source
-        own = _bytes_of(post.tensor)
-        if own != data.nbytes:
-            words = f"{post.work.what}: the tensor has {own} bytes and the message {data.nbytes}"
-            post.work.finish(self._explain(Mismatch(words)))
-            return
+    def _check_alike(self, post: Post, sent: MessageHeader) -> None:
+        """Raises Mismatch where the tensor is not for that message."""
+        if sent != MessageHeader.of(post.tensor, post.tag):
+            raise Mismatch(
+                f"rank {self._source} made a send of {sent}, and rank {self._destination} a {post.work.what}; both "
+                f"must give the same number of elements and the same type"
+            )
+
+    def _deliver(self, post: Post, header: MessageHeader, data: torch.Tensor) -> None:
+        self._check_alike(post, header)
         staged = Staged(post.tensor, load=False)
         bytes_of_row(row_of(staged.tensor)[0]).copy_(data)
+        self._finish(post, staged)
+
+    def _finish(self, post: Post, staged: Staged) -> None:
         staged.store()
+        post.work.source = self._source
         post.work.finish()
-
-
-def _bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()

@@ -19,15 +19,16 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from .. import _core
-from ..errors import Error, InvalidArgument, Timeout
+from ..errors import Error, InvalidArgument, PeerFailed, Timeout
 from . import calls
 from .checks import Checks
 from .compiling import not_compiled
 from .failures import Failures
 from .gpus import Gpus
+from .group_watch import GroupFailure, GroupWatch
 from .messages import Messages
 from .operations import function_of_bits, is_of_bits, name_of, operation_of
-from .rendezvous import await_all, meet
+from .rendezvous import await_all, meet, set_key
 from .settings import settings_with
 from .short_forms import long_form
 from .sparse import all_reduce_sum, check_sum, is_sparse
@@ -72,14 +73,17 @@ class ProcessGroup(dist.ProcessGroup):
         self._settings = settings_with(settings, timeout)
         self._timeout = timedelta(seconds=self._settings.timeout_seconds)
         try:
-            self._communicator, token = meet(store, rank, size, self._settings)
+            self._communicator, token = meet(store, rank, size, self._settings, self._check_alive)
+        except GroupFailure as failure:
+            raise failure.reason from None
         except Error as error:
-            raise self._failures.explain(error) from None
+            raise self._death() or self._failures.explain(error) from None
         self._core = self._communicator._core
         self._queue = CallQueue(f"plait-{name}")
         self._dropped = DroppedWorks()
         self._own_store = dist.PrefixStore(f"plait/{token}/", store)  # no other group's keys
-        self._messages = Messages(self._own_store, rank, size, self._settings, self._failures.explain)
+        self._watch = GroupWatch(self._core, self._failures)
+        self._messages = Messages(self._own_store, rank, size, self._settings, self._watch)
         self._gpus = self._make_gpus()
         self._barriers = 0
         self._calls = 0
@@ -87,9 +91,23 @@ class ProcessGroup(dist.ProcessGroup):
         self._is_left = False
         _groups.add(self)
 
+    def _check_alive(self) -> None:
+        death = self._death()
+        if death is not None:
+            raise GroupFailure(death)
+
+    def _death(self) -> Error | None:
+        """That of a rank of this group, as far as older ones know."""
+        for group in list(_groups):
+            for number, rank in enumerate(group._global_ranks):
+                death = group._watch.death_of(number) if rank in self._global_ranks else None
+                if death is not None:
+                    words = f"process group {self._name} cannot be made: {death}"
+                    return group._failures.explain(type(death)(words))
+        return None
+
     def _make_gpus(self) -> Gpus:
-        words = (self._failures.explain, self._failures.note)
-        return Gpus(self._own_store, self._rank, self._size, self._settings, *words)
+        return Gpus(self._own_store, self._rank, self._size, self._settings, self._watch, self._failures.note)
 
     # --- What c10d asks of a group ---
 
@@ -404,6 +422,7 @@ class ProcessGroup(dist.ProcessGroup):
                 raise InvalidArgument(f"all_to_all: {len(tensors)} {name} tensors, but {self._size} ranks")
             for tensor in tensors:
                 check_tensor(tensor, "all_to_all", writes=name == "output")
+            check_alike(inputs[0], tensors, "all_to_all")
         perform = lambda core: calls.all_to_all(core, outputs, inputs)  # noqa: E731
         return self._submit("all_to_all", outputs, perform, opts, [*outputs, *inputs])
 
@@ -424,8 +443,14 @@ class ProcessGroup(dist.ProcessGroup):
         """
         seconds = timeout.total_seconds() if timeout else self._settings.timeout_seconds
         name = f"barrier/{self._barriers}"
-        self._own_store.set(f"{name}/{self._rank}", "")
-        missing = await_all(self._own_store, [f"{name}/{rank}" for rank in range(self._size)], seconds)
+        keys = [f"{name}/{rank}" for rank in range(self._size)]
+        try:
+            set_key(self._own_store, keys[self._rank], "")
+            missing = await_all(self._own_store, keys, seconds, self._watch.check_there)
+        except GroupFailure as failure:
+            raise self._failures.explain(failure.reason) from None
+        except PeerFailed as error:  # the store is gone
+            raise self._failures.explain(self._watch.death() or error) from None
         if missing:
             raise self._failures.explain(
                 Timeout(

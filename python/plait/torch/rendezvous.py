@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch.distributed import Store
 
@@ -12,31 +13,38 @@ from .. import _core
 from ..communicator import Communicator
 from ..errors import PeerFailed, Timeout
 
+Check = Callable[[], None]
+
 _ID = "plait/id"
 _FIRST_PAUSE = 0.0005  # s
 _LONGEST_PAUSE = 0.05
 
 
-def meet(store: Store, rank: int, size: int, settings: _core.Settings) -> tuple[Communicator, str]:
+def meet(
+    store: Store, rank: int, size: int, settings: _core.Settings, check: Check = lambda: None
+) -> tuple[Communicator, str]:
     """Makes the communicator of all ranks that share the store; gives also the text of its id.
 
-    Nothing of it stays in the store, so that a group can be made again with the same one.
+    Nothing of it stays in the store, so that a group can be made again with the same one. What check() raises ends the
+    wait for the other ranks.
     """
-    id = _share_id(store, _ID, rank, size, settings, "rank 0 of the process group did not come")
-    communicator = Communicator(id, rank, size, settings)
+    id = _share_id(store, _ID, rank, size, settings, "rank 0 of the process group did not come", check)
+    communicator = new_communicator(id, rank, size, settings, check)
     _forget_id(store, _ID, communicator)
     return communicator, str(id)
 
 
-def meet_on_gpus(store: Store, rank: int, size: int, settings: _core.Settings, gpu: int, number: int) -> Communicator:
+def meet_on_gpus(
+    store: Store, rank: int, size: int, settings: _core.Settings, gpu: int, number: int, check: Check
+) -> Communicator:
     """Makes a communicator of the same ranks on GPUs; this rank's is `gpu`.
 
-    `number` tells those of a group apart: 0, 1, 2, … on every rank.
+    `number` tells those of a group apart: 0, 1, 2, … on every rank. `check`: as for meet().
     """
     name = f"gpu/id/{number}"
     try:
-        id = _share_id(store, name, rank, size, settings, "rank 0 of the process group made no such call")
-        communicator = Communicator(id, rank, size, settings, device=gpu)
+        id = _share_id(store, name, rank, size, settings, "rank 0 of the process group made no such call", check)
+        communicator = new_communicator(id, rank, size, settings, check, gpu)
     except Timeout as error:
         raise Timeout(
             f"all ranks meet at the first call with a tensor on a GPU: {error}; in a call all ranks pass tensors on "
@@ -46,6 +54,22 @@ def meet_on_gpus(store: Store, rank: int, size: int, settings: _core.Settings, g
     return communicator
 
 
+def share_id_of_two(
+    store: Store, name: str, end: int, settings: _core.Settings, what: str, check: Check
+) -> _core.UniqueId:
+    """The id of a communicator of two, when both have called this with the same name.
+
+    `end`: this one's rank there. Raises Timeout with the words `what`, and what check() raises while the other is not
+    there.
+    """
+    check()
+    id = new_id() if end == 0 else None
+    set_key(store, f"{name}/{end}", str(id) if id else "")
+    other = f"{name}/{1 - end}"
+    await_key(store, other, settings.timeout_seconds, what, check)
+    return id or _core.UniqueId.parse(store.get(other).decode())
+
+
 def new_id() -> _core.UniqueId:
     """An id that ranks of other hosts can reach, too, where a launcher says that there are any."""
     size = os.environ.get("PLAIT_WORLD_SIZE") or os.environ.get("WORLD_SIZE")
@@ -53,14 +77,32 @@ def new_id() -> _core.UniqueId:
     return _core.create_unique_id(for_hosts=of_this_host != size or bool(os.environ.get("PLAIT_MASTER_ADDR")))
 
 
-def _share_id(store: Store, name: str, rank: int, size: int, settings: _core.Settings, what: str) -> _core.UniqueId:
+def new_communicator(
+    id: _core.UniqueId, rank: int, size: int, settings: _core.Settings, check: Check, gpu: int | None = None
+) -> Communicator:
+    """Makes one. What check() raises ends the wait for the other ranks; it is not called later."""
+    checks = [check]
+
+    def check_until_made() -> None:  # which the communicator keeps
+        for it in checks:
+            it()
+
+    device = -1 if gpu is None else gpu
+    core = _core.Communicator.create(id, rank, size, settings, device, check_until_made)
+    checks.clear()
+    return Communicator._of(core)
+
+
+def _share_id(
+    store: Store, name: str, rank: int, size: int, settings: _core.Settings, what: str, check: Check
+) -> _core.UniqueId:
     """The id that rank 0 makes. `what`: the words of the error if it does not come."""
     if rank == 0:
         id = new_id()
         if size > 1:
-            store.set(name, str(id))
+            set_key(store, name, str(id))
         return id
-    await_key(store, name, settings.bootstrap_timeout_seconds, what)
+    await_key(store, name, settings.bootstrap_timeout_seconds, what, check)
     return _core.UniqueId.parse(store.get(name).decode())
 
 
@@ -71,25 +113,29 @@ def _forget_id(store: Store, name: str, communicator: Communicator) -> None:
     communicator.barrier()
 
 
-def await_key(store: Store, key: str, seconds: float, what: str, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Returns when the key is in the store. Raises Timeout with the words `what`, and PeerFailed if is_over()."""
+def await_key(store: Store, key: str, seconds: float, what: str, check: Check) -> None:
+    """Returns when the key is in the store. Raises Timeout with the words `what`, and what check() raises meanwhile."""
     end = time.monotonic() + seconds
     pause = _FIRST_PAUSE
+    check()  # before a store is asked that may be gone
     while not has_key(store, key):
-        if is_over():
-            raise PeerFailed(f"{what} before the process group ended here")
+        check()
         if time.monotonic() > end:
             raise Timeout(f"{what} within {seconds:g} s; see whether its process runs and makes the same calls")
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def await_all(store: Store, keys: Sequence[str], seconds: float) -> list[int]:
-    """Returns when all keys are in the store, or after so many seconds; gives the numbers of those that are not."""
+def await_all(store: Store, keys: Sequence[str], seconds: float, check: Callable[[Sequence[int]], None]) -> list[int]:
+    """Returns when all keys are in the store, or after so many seconds; gives the numbers of those that are not.
+
+    What check() raises of these ends the wait.
+    """
     end = time.monotonic() + seconds
     pause = _FIRST_PAUSE
     missing = list(range(len(keys)))
     while missing := [number for number in missing if not has_key(store, keys[number])]:
+        check(missing)
         if time.monotonic() > end:
             break
         time.sleep(pause)
@@ -99,9 +145,18 @@ def await_all(store: Store, keys: Sequence[str], seconds: float) -> list[int]:
 
 def has_key(store: Store, key: str) -> bool:
     """Whether the key is there. Raises PeerFailed where the store itself is gone."""
+    return _ask(store.check, [key])
+
+
+def set_key(store: Store, key: str, value: str) -> None:
+    """Puts the key there. Raises PeerFailed where the store itself is gone."""
+    _ask(store.set, key, value)
+
+
+def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return store.check([key])
+        return function(*arguments)
     except RuntimeError as error:  # torch.distributed.DistNetworkError, where its process ended
         raise PeerFailed(
-            f"the store of the process group is gone, perhaps with the process of rank 0: {error}"
+            f"the store of the job is gone, perhaps with the process of the job's rank 0: {error}"
         ) from error

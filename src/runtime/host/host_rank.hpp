@@ -77,6 +77,9 @@ class HostRank {
   // process was forked from the rank's or the rank has left.
   void check_usable() const;
 
+  // As Watch::account_of_departure(). Safe from any thread.
+  std::string departure(int peer) const { return watch_.account_of_departure(peer); }
+
   // Sets a check that is called about 20 times a second while this rank waits. If it throws, that ends the call here
   // and the communicator for all ranks. Interpreters use it to hear an interrupt.
   void set_interrupt_check(InterruptCheck check) { watch_.set_interrupt_check(std::move(check)); }

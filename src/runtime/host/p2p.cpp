@@ -14,6 +14,14 @@ namespace {
 constexpr size_t kStreamingSendBytes = 8 << 10;
 constexpr size_t kStreamingReceiveBytes = 16 << 20;
 
+// Only the receiver's type is known: "12 bytes, as 3 float32 have".
+std::string sent_words(size_t bytes, DataType type) {
+  const size_t element = size_of(type);
+  const std::string text = counted(bytes, "byte");
+  if (element == 1 || bytes == 0 || bytes % element != 0) return text;
+  return join(text, ", as ", bytes / element, ' ', name(type), " have");
+}
+
 bool is_send(const PeerMessage& message) { return message.kind == PeerMessage::Kind::kSend; }
 
 }  // namespace
@@ -127,7 +135,7 @@ void P2p::give_up() {
 }
 
 void P2p::check_size(const Transfer& transfer, size_t sent_bytes) const {
-  if (sent_bytes != transfer.bytes) fail_size(transfer, join(counted(sent_bytes, "byte")));
+  if (sent_bytes != transfer.bytes) fail_size(transfer, sent_words(sent_bytes, transfer.numbered.message.type));
 }
 
 void P2p::fail_size(const Transfer& transfer, const std::string& sent) const {

@@ -59,6 +59,11 @@ const char* Watch::departure(int peer) const {
   return peers_.alive(peer) ? nullptr : "has died";
 }
 
+std::string Watch::account_of_departure(int peer) const {
+  const char* const how = departure(peer);
+  return how == nullptr ? "" : join(named(peer), ' ', how, "; of collectives, rank ", peer, ' ', last_act(peer));
+}
+
 void Watch::hear_interrupts() {
   constexpr double kSecondsBetween = 0.05;
   if (!interrupt_check_ || seconds_now() - interrupt_checked_ < kSecondsBetween) return;

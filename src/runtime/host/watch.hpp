@@ -56,6 +56,9 @@ class Watch {
   std::string named(int peer) const;
   // How a rank has gone, so that it does nothing any more; null if it has not gone.
   const char* departure(int peer) const;
+  // The same in words, with the rank's last collective: "rank 3 (process 77) has died; of collectives, rank 3 …". Empty
+  // if it has not gone.
+  std::string account_of_departure(int peer) const;
   // On another host: its status tells only whether it has left.
   bool is_elsewhere(int peer) const { return peers_.is_elsewhere(peer); }
   bool is_stopped(int peer) const { return peers_.state(peer).starts_with("stopped"); }
