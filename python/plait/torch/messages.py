@@ -250,11 +250,16 @@ class Lane:
 
     def _fail(self, error: Exception) -> None:
         """Ends the messages that were posted, and later ones: a header may be on its way without its data."""
-        has_left = not self._is_closed and tells_of_leaving(error)
+        reason, ends_group = self._reason_of(error)
         if self._failure is None:
-            self._failure = self._explained(error, ends_group=not has_left)
+            self._failure = self._watch.explain(
+                type(reason)(f"messages from rank {self._source} to rank {self._destination}: {reason}")
+            )
+            if ends_group:
+                self._watch.end(reason)
             if self._communicator is not None:
                 self._communicator.abort(str(self._failure))
+        has_left = not self._is_closed and tells_of_leaving(reason)
         with self._changed:
             posts = [post for post in self._posts if not (has_left and post.has_other_lanes(self))]
             self._posts.clear()
@@ -262,19 +267,17 @@ class Lane:
             if post.take(self) or post.concerns(self):
                 post.work.finish(self._failure)
 
-    def _explained(self, error: Exception, *, ends_group: bool) -> Error:
-        """The error in words about the group."""
-        where = f"messages from rank {self._source} to rank {self._destination}"
+    def _reason_of(self, error: Exception) -> tuple[Error, bool]:
+        """What is behind an error, in words about the group, and whether it ends the group."""
         known = self._known(error)
-        reason = error if known is None else known
-        if not isinstance(reason, Error):
-            reason = Error(f"{type(reason).__name__}: {reason}")
-        if ends_group and (known is not None or isinstance(error, (Mismatch, Timeout))):
-            self._watch.end(reason)
-        return self._watch.explain(type(reason)(f"{where}: {reason}"))
+        if known is not None:
+            return known, not tells_of_leaving(known)
+        if not isinstance(error, Error):
+            return Error(f"{type(error).__name__}: {error}"), False
+        return error, isinstance(error, (Mismatch, Timeout))
 
     def _known(self, error: Exception) -> Error | None:
-        """What the group itself knows of the reason of an error: it has better words for it."""
+        """What the group itself knows: it has better words than the lane's communicator."""
         if isinstance(error, GroupFailure):
             return error.reason
         if not isinstance(error, PeerFailed):
