@@ -140,6 +140,28 @@ says(rank, "of 2 right")
     assert [said.splitlines() for said, _ in ended] == [[line] for line in right(2)], ended
 
 
+# Ways that do not say how many ranks a host has: variables as in many a job of srun, and an address in the program.
+@pytest.mark.parametrize("are_variables", [True, False])
+def test_hosts_of_which_only_the_first_is_told(hosts, program, are_variables):
+    code = """
+place, rank = (os.environ.pop(name) for name in ("PLAIT_MASTER_ADDR", "PLAIT_RANK"))
+del os.environ["PLAIT_WORLD_SIZE"], os.environ["PLAIT_LOCAL_RANK"]
+if ARE_VARIABLES:
+    os.environ |= {"MASTER_ADDR": place, "MASTER_PORT": "29517", "RANK": rank, "WORLD_SIZE": "2"}
+    given = {}
+else:
+    given = {"init_method": f"tcp://{place}:29518", "rank": int(rank), "world_size": 2}
+dist.init_process_group("plait", timeout=timedelta(seconds=50), **given)
+dist.all_reduce(total := torch.tensor([dist.get_rank() + 1.0]))
+assert total.item() == 3
+says(rank, "of 2 right")
+"""
+    code = code.replace("ARE_VARIABLES", str(are_variables))
+    begun = start_ranks(hosts, 1, [sys.executable, str(program(code))])
+    ended = [rank.communicate(timeout=TIMEOUT) for rank in begun]
+    assert [said.splitlines() for said, _ in ended] == [[line] for line in right(2)], ended
+
+
 def test_a_launcher_within_a_launcher(program):
     inner = command("run", "-n", 2, "--", sys.executable, program(SUMS))
     done = cli("run", "-n", 1, "--", *inner)

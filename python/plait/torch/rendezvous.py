@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch.distributed import Store
+from torch.distributed import HashStore, PrefixStore, Store, TCPStore
 
 from .. import _core
 from ..communicator import Communicator
@@ -63,18 +64,41 @@ def share_id_of_two(
     there.
     """
     check()
-    id = new_id() if end == 0 else None
+    id = new_id(store) if end == 0 else None
     set_key(store, f"{name}/{end}", str(id) if id else "")
     other = f"{name}/{1 - end}"
     await_key(store, other, settings.timeout_seconds, what, check)
     return id or _core.UniqueId.parse(store.get(other).decode())
 
 
-def new_id() -> _core.UniqueId:
-    """An id that ranks of other hosts can reach, too, where a launcher says that there are any."""
+def new_id(store: Store) -> _core.UniqueId:
+    """An id for the ranks that share the store. Those of other hosts can reach it, unless there are none for sure."""
+    return _core.create_unique_id(for_hosts=not _all_here(store))
+
+
+def _all_here(store: Store) -> bool:
+    """Whether all ranks are on this host, as far as their launcher, or the place of the store, says."""
     size = os.environ.get("PLAIT_WORLD_SIZE") or os.environ.get("WORLD_SIZE")
-    of_this_host = os.environ.get("LOCAL_WORLD_SIZE", size)
-    return _core.create_unique_id(for_hosts=of_this_host != size or bool(os.environ.get("PLAIT_MASTER_ADDR")))
+    of_this_host = os.environ.get("LOCAL_WORLD_SIZE")
+    if os.environ.get("PLAIT_MASTER_ADDR"):
+        return False
+    if size and of_this_host:
+        return of_this_host == size
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    if isinstance(store, HashStore):
+        return True
+    places = [os.environ.get("MASTER_ADDR"), store.host if isinstance(store, TCPStore) else None]
+    return any(places) and all(map(_leads_to_this_host, filter(None, places)))
+
+
+def _leads_to_this_host(place: str) -> bool:
+    if place == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(place).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def new_communicator(
@@ -98,7 +122,7 @@ def _share_id(
 ) -> _core.UniqueId:
     """The id that rank 0 makes. `what`: the words of the error if it does not come."""
     if rank == 0:
-        id = new_id()
+        id = new_id(store)
         if size > 1:
             set_key(store, name, str(id))
         return id
