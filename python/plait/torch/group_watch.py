@@ -51,9 +51,15 @@ class GroupWatch:
         return None
 
     def death_of(self, rank: int) -> Error | None:
-        """PeerFailed if that rank has died; None also if it has left in order."""
+        """PeerFailed if that rank has died, which ends the group; None also if it has left in order.
+
+        Who hears of it may leave by this error, and then others would be told of that.
+        """
         departure = self.departure_of(rank)
-        return None if departure is None or tells_of_leaving(departure) else departure
+        if departure is None or tells_of_leaving(departure):
+            return None
+        self.end(departure)
+        return departure
 
     def death(self) -> Error | None:
         """The same of any rank."""
@@ -73,7 +79,7 @@ class GroupWatch:
     def check_there(self, ranks: Iterable[int]) -> None:
         """Raises GroupFailure if one of these ranks has gone."""
         for rank in ranks:
-            departure = self.departure_of(rank)
+            departure = self.death_of(rank) or self.departure_of(rank)
             if departure is not None:
                 raise GroupFailure(departure)
 

@@ -448,9 +448,9 @@ class ProcessGroup(dist.ProcessGroup):
             set_key(self._own_store, keys[self._rank], "")
             missing = await_all(self._own_store, keys, seconds, self._watch.check_there)
         except GroupFailure as failure:
-            raise self._failures.explain(failure.reason) from None
+            raise self._watch.explain(failure.reason) from None
         except PeerFailed as error:  # the store is gone
-            raise self._failures.explain(self._watch.death() or error) from None
+            raise self._watch.explain(self._watch.death() or error) from None
         if missing:
             raise self._failures.explain(
                 Timeout(
