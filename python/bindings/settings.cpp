@@ -164,7 +164,7 @@ std::string repr(const Settings& settings) {
   return "plait.Settings(" + text + ")";
 }
 
-// What is wrong with one variable, also where only a communicator would find out; "" where it can be used.
+// Says what a communicator would find wrong with one variable; "" if nothing.
 std::string setting_flaw(const std::string& name, const nb::bytes& value) {
   try {
     const std::string text(value.c_str(), value.size());

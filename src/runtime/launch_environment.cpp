@@ -206,7 +206,7 @@ void find_master(const Claim& claim, const Environment& environment, LaunchEnvir
        "\"; expected a whole number from 1 to 65535");
 }
 
-// Where a launcher does not say it, a rank knows at most how many ranks its host has. Launchers fill host after host.
+// Where a launcher does not say it, it follows from how many ranks a host has: launchers fill host after host.
 int local_rank(const Claim& claim, const Environment& environment) {
   const Launcher& launcher = *claim.launcher;
   const char* const name = first_set(environment, launcher.local_rank);

@@ -73,9 +73,9 @@ class RendezvousPoint {
   // is no loopback interface. With `interfaces`, the same as create_for_hosts().
   static RendezvousPoint create(const std::string& interfaces = {});
 
-  // The same for ranks of other hosts, at a free port of an interface of this host; choose_address() has the syntax of
-  // `interfaces`. Where they are empty it is at `known`, and if there is none, where choose_address() says. Throws
-  // kInvalidInput if there is no such interface.
+  // The same for ranks of other hosts, at a free port of an interface of this host: one of `interfaces`, in the syntax
+  // of choose_address(); without these at `known`; without it where choose_address() says. Throws kInvalidInput if
+  // there is no such interface.
   static RendezvousPoint create_for_hosts(const std::string& interfaces, const InternetAddress& known = {});
 
   // The same, always at a name, so that descriptors can be passed.

@@ -26,13 +26,11 @@ _LIBRARIES = {
     "PLAIT_UCX_LIBRARY": ("ucp_get_version_string", "there is no way to other hosts"),
     "NCCL_IBVERBS_LIB": ("", "NCCL uses no RDMA adapters"),
 }
+# What makes a file.
+_MAKERS = {"PLAIT_NCCL_WINS": "plait tune --nccl -o FILE makes one"}
 _PLUGIN = re.compile(r"NCCL_(NET|GIN|RMA|TUNER|PROFILER|ENV)_PLUGIN")
 _NO_FOLDER = "there is no such folder"
 _NO_PLUGIN = ("none", "static_plugin")
-
-
-# What makes a file.
-_MAKERS = {"PLAIT_NCCL_WINS": "plait tune --nccl -o FILE makes one"}
 
 
 class Flaw(NamedTuple):

@@ -280,11 +280,16 @@ void HostRank::drive_slice(const BoundPlan& bound, const BoundSlice& slice, cons
                            std::byte* output, ReduceDevice& device) {
   const PlanMessages::Turn turn = begin_epoch(slice, call);
   const std::vector<std::byte*> on_gpu = bases_on_gpu(turn.room, input, output, device);
-  // The network has memory of GPUs, if it reaches them, by their addresses, and host memory by those of the CPU.
-  const uint32_t of_gpu = network_reaches_gpus() ? first_host_base(ranks_) - 1 : 0;
-  std::vector<std::byte*> of_network = bases_[turn.room];
-  std::copy_n(on_gpu.begin(), of_gpu, of_network.begin());
-  begin_messages(slice, call, turn, {of_network.data(), of_gpu});
+  PlanMessages::Bases of_network = {bases_[turn.room].data()};
+  // A network that reaches GPUs has their memory by their addresses, and host memory by those of the CPU.
+  std::vector<std::byte*> of_both;
+  if (network_reaches_gpus()) {
+    const uint32_t of_gpu = first_host_base(ranks_) - 1;
+    of_both = bases_[turn.room];
+    std::copy_n(on_gpu.begin(), of_gpu, of_both.begin());
+    of_network = {of_both.data(), of_gpu};
+  }
+  begin_messages(slice, call, turn, of_network);
   DrivenEngine engine(*this, slice, call, turn, device, on_gpu);
   perform(bound, slice, call, engine);
   end_epoch(bound, turn.epoch);
