@@ -107,18 +107,28 @@ void close_ports(const PortGuard& guard, OtherNodes& others, Bootstrap& bootstra
             are_connected ? "nobody any more" : "the hosts of the other ranks alone", " (PLAIT_GUARD_PORTS)");
 }
 
-// Collective. Two versions of UCX may not understand each other, and UCX itself does not say so.
+// "UCX 1.22.0" of "UCX 1.22.0 (/usr/lib/…/libucp.so.0)".
+std::string version_in(const std::string& name) { return name.substr(0, name.find(" (")); }
+
+// Collective. Two versions of UCX may not understand each other, and UCX itself does not say so: it crashes, or reaches
+// nobody. Seen with 1.20 and 1.22 beside older ones, where hosts share a machine's addresses.
 void log_networks(Bootstrap& bootstrap, const Transport& transport) {
   const std::vector<std::string> all = bootstrap.all_gather_texts(transport.name());
   const Logger& log = bootstrap.options().log;
-  if (bootstrap.rank() != 0 || !log.shows(LogLevel::kInfo)) return;
+  const bool differ =
+      std::ranges::any_of(all, [&](const std::string& it) { return version_in(it) != version_in(all.front()); });
+  if (bootstrap.rank() != 0 || !log.shows(differ ? LogLevel::kWarn : LogLevel::kInfo)) return;
   std::map<std::string, std::vector<int>> ranks;
   for (size_t rank = 0; rank < all.size(); ++rank) ranks[all[rank]].push_back(static_cast<int>(rank));
   std::string text;
   for (const auto& [name, its] : ranks) {
     text += join(text.empty() ? "" : ", ", name, ranks.size() == 1 ? "" : join(" of ", list_ranks(its)));
   }
-  log.info("between hosts: ", text);
+  if (!differ) return log.info("between hosts: ", text);
+  log.warn(
+      "between hosts: ", text,
+      "; two versions of UCX may not understand each other, and then end ranks: PLAIT_UCX_LIBRARY names one of the "
+      "same version on each host");
 }
 
 bool all_reach_gpus(Bootstrap& bootstrap, const Transport& transport) {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from ranks import TIMEOUT, environment, why_no_network
@@ -170,6 +173,32 @@ def outputs(ranks: list[subprocess.Popen[str]]) -> list[str]:
 
 def variables_without(name: str, said: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in said.items() if key != name}
+
+
+def library_of_the_wheel() -> str:
+    """UCX's library as pip brings it, which has another version than the system's."""
+    wheel = importlib.util.find_spec("libucx")
+    if wheel is None:
+        pytest.skip("there is no libucx-cu13 here")
+    return str(Path(wheel.origin).parent / "lib" / "libucp.so.0")
+
+
+@pytest.mark.parametrize("newer", [0, 1])
+def test_hosts_may_have_different_versions_of_ucx(hosts, newer):
+    library = library_of_the_wheel()
+    ranks = [
+        hosts.start(
+            host, SUMS, **by_plait(rank), UCX_TLS="all", PLAIT_UCX_LIBRARY=library if host == newer else "libucp.so.0"
+        )
+        for rank, host in RANKS_OF_HOST.items()
+    ]
+    texts = [rank.communicate(timeout=TIMEOUT) for rank in ranks]
+    assert [output.strip() for output, _ in texts] == ["right"] * 4, texts
+    versions = set(re.findall(r"UCX (\d+\.\d+)", texts[0][1]))
+    if len(versions) < 2:
+        pytest.skip("the system's UCX is of the same version")
+    assert "PLAIT_UCX_LIBRARY names one of the same version" in texts[0][1]
+    assert [error for _, error in texts[1:]] == [""] * 3
 
 
 @pytest.mark.parametrize("said", [by_plait, by_torchrun, by_mpirun, by_srun])
