@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,8 +26,11 @@ constexpr double kNoise = 0.02;
 // Two GPUs of a socket of Cedar, between which a message can go over NVLink and over PCIe through the host.
 class SimulatedCalls {
  public:
-  explicit SimulatedCalls(Settings settings = {})
-      : tuner_(place_on(topology_, 2, settings), settings, {}, false), adapted_(tuner_, Logger(), hooks()) {}
+  // `seed` is of the noise.
+  explicit SimulatedCalls(uint64_t seed = test::run_seed(), const Settings& settings = {})
+      : tuner_(place_on(topology_, 2, settings), settings, {}, false),
+        adapted_(tuner_, Logger(), hooks()),
+        random_(seed) {}
 
   // From now on links are so.
   void change(const std::string& changes) {
@@ -94,7 +99,7 @@ class SimulatedCalls {
   Topology now_ = topology_;
   Tuner tuner_;
   AdaptedCalls adapted_;
-  test::Random random_{test::run_seed()};
+  test::Random random_;
   double clock_ = 0;
   int agreements_ = 0;
   std::string only_;
@@ -126,14 +131,21 @@ TEST(AdaptedCalls, FindWhatTheTunerDidNotKnow) {
   EXPECT_LT(calls.in_use(call), 0.9 * before);
 }
 
-// Rounds get longer, of which only the first calls are trials.
+// Rounds get longer, of which only the first calls are trials. Where noise lets another plan win they begin short
+// again, so one run in some hundreds tries often.
 TEST(AdaptedCalls, RarelyTryWhereNothingChanges) {
   const Call call = broadcast(1 << 20);
-  SimulatedCalls calls;
-  calls.run(call, 40'000);
-  const int before = calls.agreements();
-  calls.run(call, 10'000);
-  EXPECT_LT(calls.agreements() - before, 80);  // rounds of the least length: 166
+  constexpr size_t kRuns = 3;
+  std::array<int, kRuns> rounds{};
+  for (size_t run = 0; run < kRuns; ++run) {
+    SimulatedCalls calls(test::run_seed() + run);
+    calls.run(call, 40'000);
+    const int before = calls.agreements();
+    calls.run(call, 10'000);
+    rounds[run] = calls.agreements() - before;
+  }
+  std::ranges::sort(rounds);
+  EXPECT_LT(rounds[kRuns / 2], 80);  // rounds of the least length: 166
 }
 
 TEST(AdaptedCalls, KeepToPlansThatAllRanksCanPerform) {
@@ -165,7 +177,7 @@ TEST(AdaptedCalls, LeaveWhatTheUserPinned) {
   const Call call = broadcast(1 << 20);
   Settings settings;
   settings.algorithm = "broadcast:binomial";
-  SimulatedCalls calls(settings);
+  SimulatedCalls calls(test::run_seed(), settings);
   calls.run(call, 1000);
   EXPECT_FALSE(calls.is_adapted(call));
   for (const std::string& it : calls.used()) EXPECT_EQ(it, calls.used().front());
