@@ -13,6 +13,7 @@
 #include "base/figures.hpp"
 #include "base/process.hpp"
 #include "runtime/host_identity.hpp"
+#include "runtime/interfaces.hpp"
 #include "runtime/name_holder.hpp"
 #include "runtime/stream_socket.hpp"
 
@@ -254,7 +255,20 @@ class Gathering {
 
   [[noreturn]] void give_up(const Failure& failure) {
     told_ = failure;
-    fail(code_of(failure), "rank 0: ", text_of(failure));
+    const bool goes_by_address = failure.reason == Reason::kTimedOut && point_.id().leads_to_other_hosts();
+    fail(code_of(failure), "rank 0: ", text_of(failure), goes_by_address ? where_others_look() : "");
+  }
+
+  // Rank 0 listens at all addresses of its host. So it does not notice a wrong one, which keeps the others away.
+  std::string where_others_look() const {
+    const InternetAddress& address = point_.id().address;
+    const std::vector<InterfaceAddress> own = interface_addresses();
+    const bool is_here =
+        address.is_loopback() || std::ranges::any_of(own, [&](const auto& it) { return it.address == address; });
+    const char* doubt = is_here ? ")"
+                                : ", which is no address of this host; is PLAIT_MASTER_ADDR, or the launcher's "
+                                  "MASTER_ADDR, that of rank 0's?)";
+    return join(" (they look for rank 0 at ", point_.id().meeting_place().text(), doubt);
   }
 
   RankLink& link(int rank) { return links_[static_cast<size_t>(rank)]; }
@@ -352,9 +366,9 @@ class Approach {
     if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
     if (!move(receive_all(socket, writable_bytes_of(challenge_), deadline_))) return false;
     if (!is_genuine(id_.secret, hello_, challenge_)) {
-      fail(ErrorCode::kMismatch, "rank ", hello_.rank,
-           ": the process that answers at the ranks' meeting place does not know the secret of the id; it "
-           "is not rank 0, or not any more");
+      fail(ErrorCode::kMismatch, "rank ", hello_.rank, ": the process that answers at the ranks' meeting place",
+           place_text(), " does not know the secret of the id; it is not rank 0, or not any more",
+           leads_by_master() ? "; all ranks want the same PLAIT_JOB, and the host of rank 0 in PLAIT_MASTER_ADDR" : "");
     }
     const Proof proof = make_proof(id_.secret, hello_, challenge_);
     if (!move(send_all(socket, bytes_of(proof), deadline_))) return false;
@@ -386,6 +400,9 @@ class Approach {
          : is_of_job                ? ", or in another container or on another host (PLAIT_MASTER_ADDR)?"
                                     : ", or in another container?");
   }
+
+  // Whether variables, and no id that was sent, say where rank 0 is.
+  bool leads_by_master() const { return id_.origin == UniqueId::Origin::kJob && id_.leads_to_other_hosts(); }
 
   // " at 10.0.0.1 port 4000", where other hosts go.
   std::string place_text() const { return id_.leads_to_other_hosts() ? join(" at ", place_.text()) : ""; }

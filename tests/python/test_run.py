@@ -111,7 +111,7 @@ def test_killed_rank():
     result = cli("run", "-n", 2, "--grace", "0.2", "--", "sh", "-c", "[ $PLAIT_RANK = 1 ] && kill -KILL $$; sleep 300")
     assert result.returncode == 128 + signal.SIGKILL
     assert "was ended by SIGKILL" in result.stderr
-    assert "ending them with SIGTERM" in result.stderr
+    assert "ranks did not end after one failed; ending rank 0 with SIGTERM" in result.stderr
 
 
 def test_rank_that_ignores_sigterm():
@@ -132,7 +132,7 @@ def test_nobody_waits_for_a_stopped_rank():
     result = cli("run", "-n", 3, "--grace", 10 * TIMEOUT, "--", "sh", "-c", script)
     assert result.returncode == 3
     assert result.stderr.count("the others have") == 1
-    assert "the ranks that are left are stopped (1); ending them with SIGTERM" in result.stderr
+    assert "the ranks that are left are stopped; ending rank 1 with SIGTERM" in result.stderr
 
 
 def test_a_stopped_rank_hears_sigterm():

@@ -148,7 +148,7 @@ def test_stopped_ranks_of_a_host_are_named_by_their_numbers(shell):
         """
     done = run_on(shell, "here:1,there:3", script)
     assert done.returncode == 4, done.stderr
-    assert "the ranks that are left are stopped (2, 3); ending" in done.stderr
+    assert "the ranks that are left are stopped; ending rank 2, rank 3 with" in done.stderr
 
 
 def test_a_folder_that_is_missing_there(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 import plait
 import pytest
@@ -16,6 +18,16 @@ def figures(*arguments):
     result = cli("simulate", *arguments, "--json")
     assert (result.returncode, result.stderr) == (0, "")
     return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("begin", ["--algorithm", "--what-if"])
+def test_the_page_shows_what_is_printed(begin):
+    """docs/simulate.md: an ellipsis stands for what it leaves out, at the beginning or at the end."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "simulate.md").read_text()
+    (shown,) = (block for block in page.split("```") if block.startswith("\n$ plait simulate") and begin in block)
+    command, *lines = shown.strip().splitlines()
+    printed = cli(*shlex.split(command)[2:]).stdout
+    assert "\n".join(line for line in lines if line.strip() != "…") in printed
 
 
 def test_simulate_from_python():

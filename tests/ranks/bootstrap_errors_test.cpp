@@ -71,6 +71,20 @@ TEST(BootstrapErrorsAlone, RankZeroOfAnotherHostMissing) {
   EXPECT_TRUE(has(missing(UniqueId::for_job(key, 0)), "on another host (PLAIT_MASTER_ADDR)"));
 }
 
+// Rank 0 alone can see that the others were sent elsewhere. 192.0.2.0/24 is for documentation: no host has it.
+TEST(BootstrapErrorsAlone, RankZeroDoubtsAnAddressThatIsNotItsOwn) {
+  const auto alone = [](const InternetAddress& address) {
+    const UniqueId id = UniqueId::for_job(new_job().text(), 0, address, 0);
+    const std::string place = join(" (they look for rank 0 at ", id.meeting_place().text());
+    const std::string said = outcome_of([&](int) { Bootstrap::create(id, 0, 2, within(0.2)); }, 0);
+    EXPECT_TRUE(has(said, place));
+    return said;
+  };
+  const std::string doubt = "which is no address of this host; is PLAIT_MASTER_ADDR";
+  EXPECT_FALSE(has(alone(InternetAddress::loopback()), doubt));
+  EXPECT_TRUE(has(alone(resolve("192.0.2.1", "this test").front()), doubt));
+}
+
 // Its network namespace has the number of rank 0's.
 TEST(BootstrapErrorsAlone, AnIdThatDoesNotLeadOutOfAnotherHostSaysSo) {
   UniqueId id = RendezvousPoint::create().id();  // nobody listens any more

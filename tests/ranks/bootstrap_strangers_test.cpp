@@ -277,6 +277,20 @@ TEST_P(BootstrapStrangers, AFalseRankZeroIsRecognised) {
   impostor.join();
 }
 
+// Which of the variables that led there is wrong, only the user knows.
+TEST(BootstrapStrangersOverHosts, AFalseRankZeroIsToldWithItsPlace) {
+  const UniqueId id = UniqueId::for_job(new_job().text(), 0, InternetAddress::loopback(), 0);
+  const RendezvousPoint point = RendezvousPoint::claim(id);
+  std::thread impostor([&] {
+    play_rank_zero(point.listener(),
+                   [](const Hello& hello) { return make_challenge(random_128_bits(), hello, random_128_bits()); });
+  });
+  const std::string said = outcome_of([&](int) { Bootstrap::create(id, 1, 2, within(5)); }, 0);
+  impostor.join();
+  EXPECT_TRUE(has(said, join("meeting place at ", id.meeting_place().text(), " does not know the secret")));
+  EXPECT_TRUE(has(said, "the same PLAIT_JOB, and the host of rank 0 in PLAIT_MASTER_ADDR"));
+}
+
 TEST_P(BootstrapStrangers, TheSecretIsNeverSaid) {
   const RendezvousPoint point = new_point();
   const Secret secret = point.id().secret;

@@ -35,6 +35,7 @@ _SECONDS_TO_DIE = 5.0  # between SIGTERM and SIGKILL, at most
 _SECONDS_TO_DRAIN = 1.0  # for output that a process outside the group still holds back
 _SECONDS_BETWEEN_LOOKS = 0.1  # while nobody takes the output
 _LONGEST_LINE = 1 << 16
+_NAMED = 8  # of those that are ended, at most
 _FILES_BESIDE = 8  # the launcher's own, and those that are open only while a rank is started
 _HINTS = {
     errno.EMFILE: "; raise the limit of open files (ulimit -n)",
@@ -182,7 +183,7 @@ class Job:
         self._send(number)
 
     def _stop_if_due(self) -> None:
-        number = self._stop.due()
+        number = self._stop.due(self._left_text)
         if number is not None:
             self._send(number)
             self._send(signal.SIGCONT)  # what is stopped hears nothing else
@@ -228,8 +229,13 @@ class Job:
             return
         left = [rank for rank in range(self._size) if rank not in self._ended]
         if all(_is_stopped(self._ranks[rank].pid) for rank in left):
-            names = [self._names[rank].removeprefix("rank ") for rank in left]
-            self._stop.after(0, f"the ranks that are left are stopped ({', '.join(names)})")
+            self._stop.after(0, "the ranks that are left are stopped")
+
+    def _left_text(self) -> str:
+        """rank 1, rank 3; a few of many."""
+        names = [name for number, name in enumerate(self._names) if number not in self._ended]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return ", ".join(names[:_NAMED]) + more or "them"
 
     def _send(self, number: int) -> None:
         """To the group, and to ranks that have left it."""
@@ -293,14 +299,14 @@ class _Stop:
     def seconds_left(self) -> float | None:
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
-    def due(self) -> signal.Signals | None:
-        """The signal to send now, if any."""
+    def due(self, who: Callable[[], str]) -> signal.Signals | None:
+        """The signal to send now, if any. `who` names those who get it."""
         if self._at is None or time.monotonic() < self._at:
             return None
         now, self._signal = self._signal, signal.SIGKILL
         self._at = time.monotonic() + self._seconds_to_die
         if now == signal.SIGTERM:
-            complain(f"{self._reason}; ending them with SIGTERM, then SIGKILL")
+            complain(f"{self._reason}; ending {who()} with SIGTERM, then SIGKILL")
             self.status = self._status_of_reason
             self.expected = True
         return now
