@@ -102,6 +102,14 @@ def test_without_ucx_the_ranks_say_how_to_get_it():
     assert "install" in result.stderr
 
 
+def test_a_network_that_ucx_lacks_names_the_variables():
+    if why_no_network():
+        pytest.skip(why_no_network())
+    result = launch(2, "import os, plait; os.environ['UCX_TLS'] = 'nowhere'; plait.init()", "--nodes", "2")
+    assert result.returncode != 0
+    assert "UCX_NET_DEVICES and UCX_TLS say which networks it may use" in result.stderr
+
+
 def machine_of_two_nodes(network: bool) -> dict:
     """Two nodes of one socket and two GPUs, with a network between them or without."""
     devices = [{"kind": "netswitch", "names": ["netswitch0"], "node": -1}]

@@ -79,8 +79,8 @@ UcxVersion UcxLibrary::version() const {
   return version;
 }
 
-void UcxLibrary::check(ucs_status_t status, const char* what) const {
-  if (UCS_STATUS_IS_ERR(status)) fail(ErrorCode::kSystem, what, ": ", name(), " says ", status_string(status));
+void UcxLibrary::check(ucs_status_t status, const char* what, const char* hint) const {
+  if (UCS_STATUS_IS_ERR(status)) fail(ErrorCode::kSystem, what, ": ", name(), " says ", status_string(status), hint);
 }
 
 }  // namespace plait

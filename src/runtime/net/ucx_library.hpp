@@ -20,8 +20,8 @@ class UcxLibrary {
   // "UCX 1.22.0 (/usr/lib/…/libucp.so.0)".
   std::string name() const;
   UcxVersion version() const;
-  // Throws kSystem with UCX's words where `status` is an error.
-  void check(ucs_status_t status, const char* what) const;
+  // Throws kSystem with UCX's words, and `hint`, where `status` is an error.
+  void check(ucs_status_t status, const char* what, const char* hint = "") const;
 
   // As in ucp.h.
   decltype(&ucp_init_version) init_version = nullptr;

@@ -27,6 +27,7 @@ constexpr double kGoodbyeSeconds = 2;
 constexpr size_t kMostUnconfirmedBytes = size_t{4} << 20;
 // What UCX keeps with each message that nobody has taken yet, at least.
 constexpr size_t kBytesBesideMessage = 256;
+constexpr const char* kWhatChoosesNetworks = "; UCX_NET_DEVICES and UCX_TLS say which networks it may use";
 
 // Unless it is told, UCX asks CUDA about each buffer, where there is one.
 constexpr ucs_memory_type_t type_of(NetMemory memory) {
@@ -121,7 +122,7 @@ void UcxTransport::start(const std::vector<UcxSetting>& settings, bool for_gpus)
   // By its symbol: the inline ucp_init() would ask for the version of the headers, which may be newer.
   const ucs_status_t status = ucx_.init_version(1, 11, &params, config, &context_);
   ucx_.config_release(config);
-  ucx_.check(status, "starting the network");
+  ucx_.check(status, "starting the network", kWhatChoosesNetworks);
   reaches_gpus_ = for_gpus && takes_gpu_memory();
   ucp_worker_params_t worker = {};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -178,8 +179,7 @@ void UcxTransport::connect(int rank, const std::string& address) {
   const ucs_status_t status = ucx_.ep_create(worker_, &params, &peer.endpoint);
   if (!UCS_STATUS_IS_ERR(status)) return;
   peer.endpoint = nullptr;
-  peer.loss = join(ucx_.name(), " says ", ucx_.status_string(status),
-                   "; UCX_NET_DEVICES and UCX_TLS say which networks it may use");
+  peer.loss = join(ucx_.name(), " says ", ucx_.status_string(status), kWhatChoosesNetworks);
 }
 
 void UcxTransport::send(int rank, uint64_t tag, const void* data, size_t bytes, NetRequest& request, SendEnds ends,
