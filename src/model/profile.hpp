@@ -171,9 +171,12 @@ struct MeasuredOn {
   std::string text() const;       // "up to 4 ranks of H100, H200"
 };
 
-// An algorithm that is no candidate, since measurements say what the model does not know.
+// An algorithm that is no candidate, alone or as the outermost level of a hierarchy, since measurements say what the
+// model does not know.
 struct UnsuitedAlgorithm {
   std::string name, why;
+  std::vector<Collective> collectives;  // empty: all
+  int least_radix = 0;                  // a tree of a lower radix is a candidate
 };
 
 struct Profile {

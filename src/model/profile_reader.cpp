@@ -68,11 +68,17 @@ std::pair<int, int> read_range(const JsonValue& array) {
   return {least, static_cast<int>(array.at(size_t{1}).as_integer(least, 1 << 30))};
 }
 
+std::vector<Collective> read_collectives(const JsonValue& object) {
+  std::vector<Collective> all;
+  if (const auto names = object.find("collectives")) {
+    for (const std::string& name : read_texts(*names)) all.push_back(parse_collective(name));
+  }
+  return all;
+}
+
 RuleCondition read_condition(const JsonValue& rule) {
   RuleCondition when;
-  if (const auto names = rule.find("collectives")) {
-    for (const std::string& name : read_texts(*names)) when.collectives.push_back(parse_collective(name));
-  }
+  when.collectives = read_collectives(rule);
   if (const auto ranks = rule.find("ranks")) std::tie(when.least_ranks, when.most_ranks) = read_range(*ranks);
   if (const auto steps = rule.find("steps")) std::tie(when.least_steps, when.most_steps) = read_range(*steps);
   if (const auto flags = rule.find("if")) {
@@ -405,8 +411,12 @@ std::vector<UnsuitedAlgorithm> read_unsuited(const JsonValue& root) {
   const auto list = root.find("unsuited");
   for (size_t i = 0; list && i < list->size(); ++i) {
     const JsonValue it = list->at(i);
-    it.allow_only({"algorithm", "why"});
-    all.push_back({std::string(it.at("algorithm").as_name()), std::string(it.at("why").as_string())});
+    it.allow_only({"algorithm", "collectives", "radix", "why"});
+    UnsuitedAlgorithm& unsuited = all.emplace_back();
+    unsuited.name = it.at("algorithm").as_name();
+    unsuited.why = it.at("why").as_string();
+    unsuited.collectives = read_collectives(it);
+    if (const auto radix = it.find("radix")) unsuited.least_radix = static_cast<int>(radix->as_integer(2, 8));
   }
   return all;
 }

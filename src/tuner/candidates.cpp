@@ -81,6 +81,19 @@ bool has_more_parts(const PlanChoice& choice, const PlanChoice& than) {
          choice.arguments == alike;
 }
 
+bool is_unsuited(const PlanChoice& choice, const UnsuitedAlgorithm& by) {
+  const AlgorithmArguments& arguments = choice.arguments;
+  if (!by.collectives.empty() && std::ranges::find(by.collectives, arguments.collective) == by.collectives.end()) {
+    return false;
+  }
+  const auto is_meant = [&](const std::string& algorithm, int radix) {
+    return algorithm == by.name && radix >= by.least_radix;
+  };
+  return is_meant(choice.algorithm, arguments.radix) || std::ranges::any_of(arguments.levels, [&](const Level& it) {
+           return it.reach == Reach::kAll && is_meant(it.algorithm, it.radix);
+         });
+}
+
 std::vector<Protocol> protocols_of(const Plan& plan, const RankMachine& machine) {
   if (!machine.gpus || !shape_of(plan).can_carry_flags) return {Protocol::kSimple};
   if (!machine.gpus->lines) return {Protocol::kSimple, Protocol::kLl};
@@ -122,7 +135,7 @@ class Finder {
 
   void add(PlanChoice choice) {
     for (const UnsuitedAlgorithm& it : machine_.profile->unsuited) {
-      if (choice.algorithm == it.name) return leave_out(choice, it.why, false);
+      if (is_unsuited(choice, it)) return leave_out(choice, it.why, false);
     }
     // In more parts it has more chunks and more operations.
     for (const LeftOut& it : found_.left_out) {

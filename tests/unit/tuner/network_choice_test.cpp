@@ -1,6 +1,8 @@
 // Choices over hosts go by the rate of their network.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 
 #include "topology/merge.hpp"
@@ -97,6 +99,36 @@ TEST(NetworkChoice, NvgroupRingIsNoCandidateOverTcp) {
                                      [](const LeftOut& it) { return it.plan.algorithm; });
   ASSERT_NE(out, found.left_out.end());
   EXPECT_NE(out->why.find("measured"), std::string::npos) << out->why;
+}
+
+// The hosts to which a rank sends.
+size_t hosts_told_by(const Plan& plan, int rank) {
+  std::set<int> hosts;
+  for (const Queue& queue : plan.ranks[static_cast<size_t>(rank)].queues) {
+    for (const Operation& it : queue.operations) {
+      if (it.kind == OpKind::kSend) hosts.insert(plan.node_of[static_cast<size_t>(it.peer_rank)]);
+    }
+  }
+  hosts.erase(plan.node_of[static_cast<size_t>(rank)]);
+  return hosts.size();
+}
+
+// What profile tcp says of trees of a higher radix.
+TEST(NetworkChoice, TheRootOfAShortBroadcastTellsNotAllHosts) {
+  constexpr int kHosts = 4;
+  for (const int ranks_of_each : {1, 2, 4}) {
+    Tuner tuner = tuner_of_hosts(kHosts, ranks_of_each);
+    for (size_t bytes = 4; bytes <= size_t{16} << 10; bytes *= 4) {
+      const auto plan = tuner.plan(tuner.choose({Collective::kBroadcast, bytes}).plan);
+      EXPECT_LT(hosts_told_by(plan->plan(), 0), kHosts - 1) << plan->plan().algorithm << " of " << bytes;
+    }
+  }
+}
+
+TEST(NetworkChoice, GathersGoByAnyRadix) {
+  const Tuner tuner = tuner_of_hosts(4, 1);
+  const Candidates found = find_candidates(tuner.machine(), {}, Collective::kGather, 0);
+  EXPECT_TRUE(std::ranges::any_of(found.all, [](const Candidate& it) { return it.choice.arguments.radix > 2; }));
 }
 
 TEST(NetworkChoice, KeepsPlans) {
