@@ -175,8 +175,9 @@ struct MeasuredOn {
 // model does not know.
 struct UnsuitedAlgorithm {
   std::string name, why;
-  std::vector<Collective> collectives;  // empty: all
-  int least_radix = 0;                  // a tree of a lower radix is a candidate
+  std::vector<Collective> collectives;               // empty: all
+  int least_radix = 0;                               // a tree of a lower radix is a candidate
+  int most_nodes = std::numeric_limits<int>::max();  // over more nodes it is a candidate
 };
 
 struct Profile {

@@ -411,12 +411,13 @@ std::vector<UnsuitedAlgorithm> read_unsuited(const JsonValue& root) {
   const auto list = root.find("unsuited");
   for (size_t i = 0; list && i < list->size(); ++i) {
     const JsonValue it = list->at(i);
-    it.allow_only({"algorithm", "collectives", "radix", "why"});
+    it.allow_only({"algorithm", "collectives", "radix", "most_nodes", "why"});
     UnsuitedAlgorithm& unsuited = all.emplace_back();
     unsuited.name = it.at("algorithm").as_name();
     unsuited.why = it.at("why").as_string();
     unsuited.collectives = read_collectives(it);
     if (const auto radix = it.find("radix")) unsuited.least_radix = static_cast<int>(radix->as_integer(2, 8));
+    if (const auto nodes = it.find("most_nodes")) unsuited.most_nodes = static_cast<int>(nodes->as_integer(1, 1 << 30));
   }
   return all;
 }

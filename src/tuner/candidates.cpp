@@ -81,8 +81,13 @@ bool has_more_parts(const PlanChoice& choice, const PlanChoice& than) {
          choice.arguments == alike;
 }
 
+int count_nodes(const AlgorithmArguments& arguments) {
+  return arguments.node_of.empty() ? 1 : std::ranges::max(arguments.node_of) + 1;
+}
+
 bool is_unsuited(const PlanChoice& choice, const UnsuitedAlgorithm& by) {
   const AlgorithmArguments& arguments = choice.arguments;
+  if (count_nodes(arguments) > by.most_nodes) return false;
   if (!by.collectives.empty() && std::ranges::find(by.collectives, arguments.collective) == by.collectives.end()) {
     return false;
   }

@@ -125,10 +125,15 @@ TEST(NetworkChoice, TheRootOfAShortBroadcastTellsNotAllHosts) {
   }
 }
 
-TEST(NetworkChoice, GathersGoByAnyRadix) {
-  const Tuner tuner = tuner_of_hosts(4, 1);
-  const Candidates found = find_candidates(tuner.machine(), {}, Collective::kGather, 0);
-  EXPECT_TRUE(std::ranges::any_of(found.all, [](const Candidate& it) { return it.choice.arguments.radix > 2; }));
+bool has_wide_trees(const Tuner& tuner, Collective collective) {
+  const Candidates found = find_candidates(tuner.machine(), {}, collective, 0);
+  return std::ranges::any_of(found.all, [](const Candidate& it) { return it.choice.arguments.radix > 2; });
+}
+
+TEST(NetworkChoice, GathersAndBroadcastsToManyHostsGoByAnyRadix) {
+  EXPECT_FALSE(has_wide_trees(tuner_of_hosts(4, 1), Collective::kBroadcast));
+  EXPECT_TRUE(has_wide_trees(tuner_of_hosts(4, 1), Collective::kGather));
+  EXPECT_TRUE(has_wide_trees(tuner_of_hosts(16, 1), Collective::kBroadcast));
 }
 
 TEST(NetworkChoice, KeepsPlans) {
