@@ -1,5 +1,6 @@
 """Scenarios of collectives, compared with Gloo or with what torch computes."""
 
+import functools
 import math
 from datetime import timedelta
 
@@ -173,6 +174,24 @@ def reductions_of_bits(ranks):
         else:
             dist.reduce(tensor, root, operation(name), group=ranks.group)
         same(tensor, expected if root in (None, ranks.rank) else before)
+
+
+@scenario
+def scattered_reductions_of_bits(ranks):
+    functions = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+    for dtype in ranks.rounds(20, [*INTEGERS, torch.bool]):
+        name, is_even = ranks.shared.choice(list(functions)), ranks.shared.random() < 0.6
+        rows = ranks.shared.randint(0, 4)
+        sizes = [rows if is_even else ranks.shared.randint(0, 4) for _ in range(ranks.size)]
+        inputs = [ranks.fill([size, 2], dtype) for size in sizes]
+        expected = [functools.reduce(functions[name], ranks.all(each)) for each in inputs][ranks.rank]
+        output = ranks.laid(torch.zeros(expected.shape, dtype=dtype))
+        dist.reduce_scatter(output, inputs, operation(name), group=ranks.group)
+        same(output, expected)
+        if is_even:
+            output = ranks.laid(torch.zeros(expected.shape, dtype=dtype))
+            dist.reduce_scatter_tensor(output, ranks.laid(torch.cat(inputs)), operation(name), group=ranks.group)
+            same(output, expected)
 
 
 @scenario
@@ -390,6 +409,29 @@ def all_to_all_single(ranks):
         dist.all_to_all_single(by_gloo, tensor.contiguous(), group=ranks.gloo)
         dist.all_to_all_single(output, tensor, group=ranks.group)
         same(output, by_gloo)
+
+
+@scenario
+def all_to_all_single_where_some_ranks_give_sizes(ranks):
+    """Also where those that do have parts of different sizes for each other."""
+    for dtype in ranks.rounds(20, INTEGERS + FLOATS + BYTES + COMPLEX):
+        rows, columns = ranks.shared.randint(0, 3), ranks.shared.randint(1, 3)
+        gives = [ranks.shared.random() < 0.5 for _ in range(ranks.size)]
+        sizes = [
+            [ranks.shared.randint(0, 4) if gives[source] and gives[other] else rows for other in range(ranks.size)]
+            for source in range(ranks.size)
+        ]
+        mine, theirs = sizes[ranks.rank], [row[ranks.rank] for row in sizes]
+        tensor = ranks.fill([sum(mine), columns], dtype)
+        starts = [sum(row[: ranks.rank]) for row in sizes]
+        expected = [
+            each[start : start + size] for each, start, size in zip(ranks.all(tensor), starts, theirs, strict=True)
+        ]
+        output = ranks.laid(torch.zeros(sum(theirs), columns, dtype=dtype))
+        by = (theirs, mine) if gives[ranks.rank] else (None, None)
+        dist.all_to_all_single(output, tensor, *by, group=ranks.group)
+        for found, wanted in zip(output.split(theirs), expected, strict=True):
+            same(found, wanted)
 
 
 @scenario

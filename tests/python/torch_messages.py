@@ -353,7 +353,7 @@ def refusals(ranks):
     refused(f"invalid root rank {ranks.size}", lambda: group.broadcast(torch.ones(2), ranks.size))
     refused("sparse", lambda: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group))
     refused("BAND combines bits", lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND, group=group))
-    numbers = torch.ones(ranks.size, dtype=torch.int32)
+    numbers = torch.ones(ranks.size)
     refused("BOR", lambda: dist.reduce_scatter_tensor(numbers[:1].clone(), numbers, dist.ReduceOp.BOR, group=group))
     refused("no average", lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), dist.ReduceOp.AVG, group=group))
     refused("in one place", lambda: dist.all_reduce(torch.ones(1).expand(3), group=group))
@@ -379,15 +379,21 @@ def mismatched_shapes(ranks):
 
 @scenario
 def monitored_barriers(ranks):
+    """Those of plait.torch, of the group and of torch.distributed, which keeps the one of Gloo."""
     for _ in range(3):
         plait.torch.monitored_barrier(ranks.group)
         ranks.group.monitored_barrier(SECONDS, wait_all_ranks=True)
+        dist.monitored_barrier(ranks.group)
+        dist.monitored_barrier(ranks.gloo)
     if ranks.rank != 1:
-        seconds = timedelta(seconds=0.2)
-        error = failure_of(lambda: plait.torch.monitored_barrier(ranks.group, seconds), plait.Timeout)
-        assert f"rank 1 of {ranks.size} did not come within 0.2 s" in error, error
+        for seconds, barrier in ((0.2, plait.torch.monitored_barrier), (0.3, dist.monitored_barrier)):
+            error = failure_of(lambda: barrier(ranks.group, timedelta(seconds=seconds)), plait.Timeout)  # noqa: B023
+            assert f"rank 1 of {ranks.size} did not come within {seconds} s" in error, error
+        error = failure_of(lambda: dist.monitored_barrier(ranks.group, 0.0), plait.Timeout)
+        assert "did not come within 0 s" in error, error
     dist.barrier(ranks.gloo)
-    plait.torch.monitored_barrier(ranks.group)
+    dist.monitored_barrier(ranks.group, 20.0, wait_all_ranks=True)
+    dist.monitored_barrier(dist.GroupMember.NON_GROUP_MEMBER)  # that of ranks that are none of a group's: nothing
 
 
 def barrier_of(group, seconds):

@@ -1,5 +1,6 @@
 """Scenarios of what programs do with calls: work, futures, groups, training."""
 
+import copy
 import gc
 import threading
 import warnings
@@ -331,3 +332,32 @@ def fully_sharded(ranks):
         return fully_shard(model, mesh=mesh)
 
     close(trained(ranks, wrap), by_gloo(ranks))
+
+
+@scenario
+def pipelines(ranks):
+    """Every rank has two stages, dealt in a ring, or there and back: then the last rank's follow each other."""
+    from torch.distributed.pipelining import PipelineStage, schedules  # which takes a while
+
+    size, count = ranks.size, 2 * ranks.size
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(8, 8) for _ in range(count)]
+    inputs, targets = torch.randn(2 * count, 8), torch.randn(2 * count, 8)
+    error = torch.nn.functional.mse_loss
+    whole = torch.nn.Sequential(*copy.deepcopy(layers))
+    error(whole(inputs), targets).backward()
+    for schedule, second in (
+        (schedules.ScheduleInterleaved1F1B, size + ranks.rank),
+        (schedules.ScheduleZBVZeroBubble, count - 1 - ranks.rank),
+    ):
+        numbers = [ranks.rank, second]
+        mine = [copy.deepcopy(layers[number]) for number in numbers]
+        stages = [
+            PipelineStage(layer, number, count, torch.device("cpu"), group=ranks.group)
+            for number, layer in zip(numbers, mine, strict=True)
+        ]
+        by = schedule(stages, n_microbatches=count, loss_fn=error)
+        has_last = count - 1 in numbers
+        by.step(*[inputs] * (ranks.rank == 0), **{"target": targets} if has_last else {})
+        for number, layer in zip(numbers, mine, strict=True):
+            torch.testing.assert_close(layer.weight.grad, whole[number].weight.grad)

@@ -11,8 +11,9 @@ import traceback
 from pathlib import Path
 
 import torch.distributed as dist
-import torch_collectives  # noqa: F401  scenarios, as the next two
+import torch_collectives  # noqa: F401  scenarios, as the next three
 import torch_messages  # noqa: F401
+import torch_own_messages  # noqa: F401
 import torch_programs  # noqa: F401
 import torch_stand_ins
 import torch_streams  # noqa: F401

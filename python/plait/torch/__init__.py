@@ -14,7 +14,7 @@ try:
 except ImportError as error:
     raise ImportError("plait.torch needs PyTorch: pip install torch") from error
 
-from .hooks import all_reduce_hook, monitored_barrier
+from .hooks import all_reduce_hook, extend_monitored_barrier, monitored_barrier
 from .process_group import ProcessGroup
 from .store_of_job import register as _register_stores
 
@@ -38,3 +38,4 @@ if not hasattr(dist.Backend, "PLAIT"):
     _devices = ["cpu", "cuda"] if torch.cuda.device_count() else ["cpu"]
     dist.Backend.register_backend("plait", _create, extended_api=True, devices=_devices)
     _register_stores()
+    extend_monitored_barrier()

@@ -123,6 +123,27 @@ def reduce_scatter_from(core: Core, output: torch.Tensor, tensor: torch.Tensor, 
     result.store()
 
 
+def reduce_scatter_bits(
+    core: Core, output: torch.Tensor, tensors: Tensors, combine: Callable[..., torch.Tensor]
+) -> None:
+    """Rank r gets the r-th tensors of all ranks, combined by a function of torch. Tensors may have different sizes."""
+    if all(tensor.numel() == output.numel() for tensor in tensors):
+        reduce_scatter_bits_from(core, output, Joined(tensors).tensor, combine)
+        return
+    parts = output.new_empty(core.size, *output.shape).unbind(0)
+    all_to_all(core, parts, tensors)
+    output.detach().copy_(functools.reduce(combine, parts))
+
+
+def reduce_scatter_bits_from(
+    core: Core, output: torch.Tensor, tensor: torch.Tensor, combine: Callable[..., torch.Tensor]
+) -> None:
+    """The same of one tensor that has them one after the other."""
+    parts = output.new_empty(core.size, *output.shape)
+    all_to_all_single(core, parts, tensor)
+    output.detach().copy_(functools.reduce(combine, parts.unbind(0)))
+
+
 def gather(core: Core, outputs: Tensors, tensor: torch.Tensor, root: int) -> None:
     """Gives the root the tensors of all ranks; `outputs` is empty on other ranks."""
     if core.rank != root:
@@ -160,8 +181,12 @@ def scatter(core: Core, output: torch.Tensor, tensors: Tensors, root: int) -> No
 def all_to_all_single(core: Core, output: torch.Tensor, tensor: torch.Tensor) -> None:
     """Rank r gets the r-th equal part of the tensors of all ranks."""
     given, result = Staged(tensor), Staged(output, load=False)
-    row, name = row_of(given.tensor)
-    core.run("all_to_all", row, row_of(result.tensor)[0], name, "sum", 0)
+    if tensor.is_cuda:
+        row, name = row_of(given.tensor)
+        core.run("all_to_all", row, row_of(result.tensor)[0], name, "sum", 0)
+    else:  # in host memory other ranks may give the sizes of their parts, and all make one call
+        sizes = [tensor.numel() // core.size] * core.size
+        all_to_all(core, result.tensor.view(-1).split(sizes), given.tensor.view(-1).split(sizes))
     result.store()
 
 

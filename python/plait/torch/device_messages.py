@@ -3,7 +3,8 @@
 Each direction between two ranks has a lane of its own, as in messages.py: a communicator of the two, on a stream of its
 own. So a message waits for no other rank than its peer. The first message of a lane waits for the other end in a
 thread, which makes the communicator; later ones come to the stream at once. Messages of a lane go in their order, and
-tags are not looked at, as with NCCL: to read a tag, the host would have to wait for the GPU.
+tags are not looked at, as with NCCL: to read a tag, the host would have to wait for the GPU. Messages of a rank to
+itself are copies, on a stream of a communicator that it has alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .device_calls import DeviceCalls, TorchStreams, check_not_capturing
 from .device_work import LaterWork
 from .failures import in_ranks_of_group, ranks_of_group
 from .group_watch import GroupFailure, GroupWatch, Meeting
-from .rendezvous import new_communicator, share_id_of_two
+from .own_messages import OwnMessages, OwnPost, copy_message
+from .rendezvous import new_communicator, new_id, share_id_of_two
 from .tensors import Staged, bytes_of_row, row_of
 
 _SECONDS_TO_END = 2.0
@@ -36,6 +38,8 @@ class DeviceMessages:
     ) -> None:
         self._store, self._rank, self._settings, self._watch, self._cuda = store, rank, settings, watch, cuda
         self._lanes: dict[tuple[int, int], DeviceLane] = {}
+        self._own = OwnMessages(rank, settings, watch)
+        self._own_calls: dict[torch.device, DeviceCalls] = {}
         self._is_closed = False
 
     def send(self, tensor: torch.Tensor, peer: int) -> LaterWork:
@@ -52,6 +56,9 @@ class DeviceMessages:
         Gives a failure that nobody was told of.
         """
         self._is_closed = True
+        self._own.close()
+        for calls in self._own_calls.values():
+            calls.close(reason, seconds)
         end = time.monotonic() + seconds
         unseen = [lane.close(reason, max(0.0, end - time.monotonic())) for lane in list(self._lanes.values())]
         return next(filter(None, unseen), None)
@@ -60,6 +67,8 @@ class DeviceMessages:
         if self._is_closed:
             raise Error(f"{call}: the process group was destroyed or aborted")
         what = f"{call} of {tensor.numel()} {tensor.dtype} {where}"
+        if source == destination:
+            return self._post_to_itself(what, tensor, sends=call == "send")
         lane = self._lanes.get((source, destination))
         if lane is None:
             lane = self._new_lane(source, destination, tensor.device)
@@ -67,6 +76,39 @@ class DeviceMessages:
         work = LaterWork(what, [tensor], tensor.device, self._cuda)
         lane.post(tensor, work)
         return work
+
+    def _post_to_itself(self, what: str, tensor: torch.Tensor, *, sends: bool) -> LaterWork:
+        check_not_capturing(what, self._cuda)  # the call that comes first waits on the host
+        work, before = LaterWork(what, [tensor], tensor.device, self._cuda), self._cuda.Event()
+        before.record(self._cuda.current_stream(tensor.device))
+        self._own.add(tensor, 0, work, self._carry, sends=sends, before=before)
+        return work
+
+    def _carry(self, sent: OwnPost, received: OwnPost) -> None:
+        if sent.tensor.device != received.tensor.device:
+            raise InvalidArgument(
+                f"{sent.work.what}: the tensor is on {sent.tensor.device}, and that of the recv on "
+                f"{received.tensor.device}; move it there by tensor.to(...)"
+            )
+        calls = self._calls_of_this_rank(sent.tensor.device)
+        calls.stream.wait_event(sent.before)
+        calls.stream.wait_event(received.before)
+        done = calls.perform_behind(
+            sent.work.what,
+            0,
+            [sent.tensor, received.tensor],
+            lambda _: copy_message(sent.tensor, received.tensor),
+            copies=True,
+        )
+        sent.work.enqueue(done)
+        received.work.enqueue(done)
+
+    def _calls_of_this_rank(self, device: torch.device) -> DeviceCalls:
+        calls = self._own_calls.get(device)
+        if calls is None:
+            communicator = new_communicator(new_id(self._store), 0, 1, self._settings, lambda: None, device.index)
+            calls = self._own_calls[device] = DeviceCalls(communicator, device, self._watch.explain, self._cuda)
+        return calls
 
     def _new_lane(self, source: int, destination: int, device: torch.device) -> DeviceLane:
         return DeviceLane(

@@ -1,7 +1,11 @@
-"""Calls of Plait besides those of torch.distributed: a hook for DDP, and a barrier that says who is missing."""
+"""Calls of Plait besides those of torch.distributed: a hook for DDP, and a barrier that says who is missing.
+
+torch.distributed has the barrier, too, but asks a group for its name, and refuses others than Gloo's.
+"""
 
 # Without `from __future__ import annotations`: DDP compares the annotations of a hook with the classes themselves.
 
+import functools
 from datetime import timedelta
 
 import torch
@@ -25,8 +29,8 @@ def all_reduce_hook(group: dist.ProcessGroup | None, bucket: dist.GradBucket) ->
 def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta | None = None) -> None:
     """Returns when every rank of the group has called it. Raises plait.Timeout, which names those that did not come.
 
-    The group goes on after a Timeout. torch.distributed.monitored_barrier() takes Gloo's groups only. Not for loops
-    that are to be fast: ranks look at the store of the group. Raises InvalidArgument for a group of another backend.
+    The group goes on after a Timeout. Not for loops that are to be fast: ranks look at the store of the group. Raises
+    InvalidArgument for a group of another backend; torch.distributed.monitored_barrier() takes Gloo's, too.
 
     `group`: None for the default group. `timeout`: None for that of the group.
     """
@@ -34,3 +38,26 @@ def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta
     if not isinstance(group, ProcessGroup):
         raise InvalidArgument(f"monitored_barrier: a {type(group).__name__} is no group of the backend 'plait'")
     group.monitored_barrier(timeout)
+
+
+def extend_monitored_barrier() -> None:
+    """Has torch.distributed.monitored_barrier() take groups of this backend, which it has no function for."""
+    of_gloo = dist.monitored_barrier
+
+    @functools.wraps(of_gloo)
+    def barrier(
+        group: dist.ProcessGroup | None = None,
+        timeout: timedelta | float | None = None,
+        wait_all_ranks: bool = False,
+    ) -> None:
+        if not isinstance(group or dist.group.WORLD, ProcessGroup):
+            of_gloo(group, timeout, wait_all_ranks)  # also where this rank is none of the group's
+            return
+        monitored_barrier(group, timeout if timeout is None else _as_timedelta(timeout))
+
+    dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = barrier
+
+
+def _as_timedelta(timeout: timedelta | float) -> timedelta:
+    """torch.distributed takes seconds as well."""
+    return timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)

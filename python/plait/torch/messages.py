@@ -8,6 +8,8 @@ another type or number of elements ends the group: the sender may long have gone
 
 A receive from any rank is posted in the lanes from all of them, and belongs to the first that has a message for it. The
 others may then be in a wait that nobody needs any more. It has no time-out, and what it brings is kept.
+
+Messages of a rank to itself need no lane.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ..errors import Error, Mismatch, PeerFailed, Timeout
 from .failures import ranks_of_group, tells_of_an_abort, tells_of_leaving
 from .group_watch import GroupFailure, GroupWatch, Meeting
 from .message_header import HEADER_BYTES, MessageHeader, without_headers
+from .own_messages import OwnMessages, OwnPost, copy_message
 from .rendezvous import share_id_of_two
 from .tensors import Staged, bytes_of_row, row_of
 from .work import Work
@@ -40,12 +43,13 @@ class Messages:
     def __init__(self, store: Store, rank: int, size: int, settings: _core.Settings, watch: GroupWatch) -> None:
         self._store, self._rank, self._size, self._settings, self._watch = store, rank, size, settings, watch
         self._lanes: dict[tuple[int, int], Lane] = {}
+        self._own = OwnMessages(rank, settings, watch)
         self._is_closed = False
 
     def send(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Sends the tensor; done when it may change."""
         work = Work(f"send of {tensor.numel()} {tensor.dtype} with tag {tag} to rank {peer}", [tensor])
-        return self._begin(tensor, tag, work, [(self._rank, peer)])
+        return self._begin(tensor, tag, work, [(self._rank, peer)], sends=True)
 
     def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> Work:
         """Fills the tensor with the first message from `peer` that has the tag and was not received yet."""
@@ -61,10 +65,13 @@ class Messages:
         """Ends all lanes, and with `reason` the messages that are still under way after so many seconds."""
         self._is_closed = True
         end = time.monotonic() + seconds
+        self._own.close()
         for lane in self._lanes.values():
             lane.close(reason, max(0.0, end - time.monotonic()))
 
-    def _begin(self, tensor: torch.Tensor, tag: int, work: Work, ends: Sequence[tuple[int, int]]) -> Work:
+    def _begin(
+        self, tensor: torch.Tensor, tag: int, work: Work, ends: Sequence[tuple[int, int]], *, sends: bool = False
+    ) -> Work:
         """Has a lane perform the message: one of those between these pairs of ranks."""
         if self._is_closed:
             raise Error(f"{work.what}: the process group was destroyed or aborted")
@@ -72,10 +79,19 @@ class Messages:
         if failure is not None:
             work.finish(self._watch.explain(failure))
             return work
+        if ends == [(self._rank, self._rank)]:
+            self._own.add(tensor, tag, work, self._carry, sends=sends)
+            return work
         post = Post(tensor, tag, work, lanes=[self._lane(*pair) for pair in ends])
         for lane in post.lanes:
             lane.add(post)
         return work
+
+    def _carry(self, sent: OwnPost, received: OwnPost) -> None:
+        copy_message(sent.tensor, received.tensor)
+        received.work.source = self._rank
+        sent.work.finish()
+        received.work.finish()
 
     def _lane(self, source: int, destination: int) -> Lane:
         lane = self._lanes.get((source, destination))

@@ -339,9 +339,14 @@ class ProcessGroup(dist.ProcessGroup):
             return self._by_long_form("reduce_scatter", (outputs, inputs, opts, *more), named)
         output, parts = self._check.one(outputs, "reduce_scatter"), self._check.one(inputs, "reduce_scatter")
         self._check.parts("reduce_scatter", parts, output, writes=False)
+        tensors = [output, *parts]
+        combine = function_of_bits(opts.reduceOp, output.dtype, "reduce_scatter")
+        if combine is not None:
+            perform = lambda core: calls.reduce_scatter_bits(core, output, parts, combine)  # noqa: E731
+            return self._submit("reduce_scatter", outputs, perform, opts, tensors, computes=True)
         operation = operation_of(opts.reduceOp, output.dtype, "reduce_scatter")
         perform = lambda core: calls.reduce_scatter(core, output, parts, operation)  # noqa: E731
-        return self._submit("reduce_scatter", outputs, perform, opts, [output, *parts])
+        return self._submit("reduce_scatter", outputs, perform, opts, tensors)
 
     def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> c10d.Work:
         return self._reduce_scatter_all("reduce_scatter_tensor", [output], [tensor], opts)
@@ -355,16 +360,26 @@ class ProcessGroup(dist.ProcessGroup):
             work = self._as_it_lies("reduce_scatter", outputs, inputs[0], outputs[0], name_of(opts.reduceOp), opts)
             if work is not None:
                 return work
-        operations = []
+        reductions: list[Callable[[Any], None]] = []
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check.whole(what, output, tensor, whole=tensor, part=output)
-            operations.append(operation_of(opts.reduceOp, output.dtype, what))
+            reductions.append(self._scattered_reduction(what, output, tensor, opts))
 
         def perform(core: Any) -> None:
-            for output, tensor, operation in zip(outputs, inputs, operations, strict=True):
-                calls.reduce_scatter_from(core, output, tensor, operation)
+            for reduction in reductions:
+                reduction(core)
 
-        return self._submit(what, outputs, perform, opts, [*outputs, *inputs])
+        return self._submit(what, outputs, perform, opts, [*outputs, *inputs], computes=is_of_bits(opts.reduceOp))
+
+    def _scattered_reduction(
+        self, what: str, output: torch.Tensor, tensor: torch.Tensor, opts: Any
+    ) -> Callable[[Any], None]:
+        """What gives this rank its part of one tensor, combined with those of the other ranks."""
+        combine = function_of_bits(opts.reduceOp, output.dtype, what)
+        if combine is not None:
+            return lambda core: calls.reduce_scatter_bits_from(core, output, tensor, combine)
+        operation = operation_of(opts.reduceOp, output.dtype, what)
+        return lambda core: calls.reduce_scatter_from(core, output, tensor, operation)
 
     def gather(
         self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None, *more: Any, **named: Any
@@ -441,7 +456,7 @@ class ProcessGroup(dist.ProcessGroup):
 
         `wait_all_ranks` makes no difference: all of them are named.
         """
-        seconds = timeout.total_seconds() if timeout else self._settings.timeout_seconds
+        seconds = self._settings.timeout_seconds if timeout is None else timeout.total_seconds()
         name = f"barrier/{self._barriers}"
         keys = [f"{name}/{rank}" for rank in range(self._size)]
         try:
