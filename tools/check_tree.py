@@ -4,8 +4,8 @@
 No paths of one machine, no hosts of package indexes, no trailing blanks, no file that outgrew its idea, nothing big;
 C++ files begin by saying what they are, a class of src/ has its name alone, and so have in a folder the constants and
 functions of one file; links of Markdown pages lead somewhere, and so does what names a page of docs/; no page is longer
-than people read, and words that the glossary replaced stay away. Long lines of prose are warned of. Prints one line
-`file:line: what is wrong` a problem and exits with 1 if there was any.
+than people read, facts of the changelog are short, and words that the glossary replaced stay away. Long lines of prose
+are warned of. Prints one line `file:line: what is wrong` a problem and exits with 1 if there was any.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ PACKAGE_HOST = re.compile(
 )
 TRAILING = re.compile(r"[ \t]+$")
 
-# A page that nobody reads from beginning to end, and pages whose tables are full of figures.
-ENDLESS_PAGES = ("CHANGELOG.md",)
+# A page that nobody reads from beginning to end, so only its facts must be short.
+CHANGELOG = Path("CHANGELOG.md")
+FACT = re.compile(r"^- .*(?:\n  .*)*", re.MULTILINE)
+FACT_WORDS = 25
+# Pages whose tables are full of figures.
 PAGES_OF_FIGURES = ("docs/notes/",)
 GLOSSARY = Path("docs/glossary.md")
 GLOSSARY_ROWS = 60
@@ -136,13 +139,29 @@ def words_of(name: str, text: str) -> int:
     return sum(1 for word in text.split() if is_word(word))
 
 
+def check_facts(path: Path, text: str) -> list[str]:
+    """Errors of a changelog, which is a list of facts."""
+    facts = list(FACT.finditer(text))
+    errors = [] if facts else [f"{path}:1: no facts; each is a line that begins with '- '"]
+    for fact in facts:
+        words = len(fact[0].split()) - 1
+        if words > FACT_WORDS:
+            line = text.count("\n", 0, fact.start()) + 1
+            errors.append(
+                f"{path}:{line}: a fact of {words} words; at most {FACT_WORDS}: say what a user notices, no more"
+            )
+    return errors
+
+
 def check_page(path: Path, lines: list[str]) -> Findings:
     """Findings of a Markdown page that is hard to read."""
     name = path.as_posix()
     most = next(words for folder, words in PAGE_WORDS.items() if name.startswith(folder))
     words = words_of(name, "\n".join(lines))
     errors, warnings = [], []
-    if words > most and name not in ENDLESS_PAGES:
+    if path == CHANGELOG:
+        errors += check_facts(path, "\n".join(lines))
+    elif words > most:
         errors.append(f"{path}:1: {words} words; a page has at most {most} here: split it by questions")
     rows = sum(1 for line in lines if re.match(r"\| (?!word \|)", line))
     if path == GLOSSARY and rows > GLOSSARY_ROWS:
