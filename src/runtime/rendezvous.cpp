@@ -261,14 +261,22 @@ class Gathering {
 
   // Rank 0 listens at all addresses of its host. So it does not notice a wrong one, which keeps the others away.
   std::string where_others_look() const {
-    const InternetAddress& address = point_.id().address;
-    const std::vector<InterfaceAddress> own = interface_addresses();
-    const bool is_here =
-        address.is_loopback() || std::ranges::any_of(own, [&](const auto& it) { return it.address == address; });
-    const char* doubt = is_here ? ")"
-                                : ", which is no address of this host; is PLAIT_MASTER_ADDR, or the launcher's "
-                                  "MASTER_ADDR, that of rank 0's?)";
-    return join(" (they look for rank 0 at ", point_.id().meeting_place().text(), doubt);
+    const std::string place = join(" (they look for rank 0 at ", point_.id().meeting_place().text());
+    if (is_of_this_host(point_.id().address)) return place + ")";
+    const bool is_of_job = point_.id().origin == UniqueId::Origin::kJob;
+    return join(place, ", which is no address of this host",
+                is_of_job ? "; is PLAIT_MASTER_ADDR, or the launcher's MASTER_ADDR, that of rank 0's?)" : ")");
+  }
+
+  // True where nobody can tell.
+  static bool is_of_this_host(const InternetAddress& address) {
+    if (address.is_loopback()) return true;
+    try {
+      const std::vector<InterfaceAddress> own = interface_addresses();
+      return std::ranges::any_of(own, [&](const InterfaceAddress& it) { return it.address == address; });
+    } catch (const Error&) {
+      return true;
+    }
   }
 
   RankLink& link(int rank) { return links_[static_cast<size_t>(rank)]; }
