@@ -263,9 +263,9 @@ class Gathering {
   std::string where_others_look() const {
     const std::string place = join(" (they look for rank 0 at ", point_.id().meeting_place().text());
     if (is_of_this_host(point_.id().address)) return place + ")";
-    const bool is_of_job = point_.id().origin == UniqueId::Origin::kJob;
-    return join(place, ", which is no address of this host",
-                is_of_job ? "; is PLAIT_MASTER_ADDR, or the launcher's MASTER_ADDR, that of rank 0's?)" : ")");
+    return join(
+        place, ", which is no address of this host",
+        point_.id().is_of_job() ? "; is PLAIT_MASTER_ADDR, or the launcher's MASTER_ADDR, that of rank 0's?)" : ")");
   }
 
   // True where nobody can tell.
@@ -364,7 +364,7 @@ class Approach {
   [[noreturn]] void fail_without_way(int error) const {
     fail(ErrorCode::kSystem, "rank ", hello_.rank, " of ", hello_.size, ": no way leads from here to rank 0",
          place_text(), " (", std::generic_category().message(error), "); ",
-         id_.origin == UniqueId::Origin::kJob ? "PLAIT_MASTER_ADDR" : "PLAIT_SOCKET_IFNAME, where the id is made,",
+         id_.is_of_job() ? "PLAIT_MASTER_ADDR" : "PLAIT_SOCKET_IFNAME, where the id is made,",
          " says at which address or interface other hosts reach it");
   }
 
@@ -374,9 +374,10 @@ class Approach {
     if (!move(send_all(socket, bytes_of(hello_), deadline_))) return false;
     if (!move(receive_all(socket, writable_bytes_of(challenge_), deadline_))) return false;
     if (!is_genuine(id_.secret, hello_, challenge_)) {
+      const bool goes_by_variables = id_.is_of_job() && id_.leads_to_other_hosts();
       fail(ErrorCode::kMismatch, "rank ", hello_.rank, ": the process that answers at the ranks' meeting place",
            place_text(), " does not know the secret of the id; it is not rank 0, or not any more",
-           leads_by_master() ? "; all ranks want the same PLAIT_JOB, and the host of rank 0 in PLAIT_MASTER_ADDR" : "");
+           goes_by_variables ? "; all ranks want the same PLAIT_JOB, and the host of rank 0 in PLAIT_MASTER_ADDR" : "");
     }
     const Proof proof = make_proof(id_.secret, hello_, challenge_);
     if (!move(send_all(socket, bytes_of(proof), deadline_))) return false;
@@ -400,7 +401,7 @@ class Approach {
   }
 
   [[noreturn]] void time_out() const {
-    const bool is_of_job = id_.origin == UniqueId::Origin::kJob;
+    const bool is_of_job = id_.is_of_job();
     fail(ErrorCode::kTimeout, "rank ", hello_.rank, " of ", hello_.size, ": rank 0 did not take part within ", seconds_,
          " s (PLAIT_BOOTSTRAP_TIMEOUT_SEC)", place_text(), "; not started, started with another ",
          is_of_job ? "job" : "id",
@@ -408,9 +409,6 @@ class Approach {
          : is_of_job                ? ", or in another container or on another host (PLAIT_MASTER_ADDR)?"
                                     : ", or in another container?");
   }
-
-  // Whether variables, and no id that was sent, say where rank 0 is.
-  bool leads_by_master() const { return id_.origin == UniqueId::Origin::kJob && id_.leads_to_other_hosts(); }
 
   // " at 10.0.0.1 port 4000", where other hosts go.
   std::string place_text() const { return id_.leads_to_other_hosts() ? join(" at ", place_.text()) : ""; }

@@ -55,6 +55,8 @@ struct UniqueId {
   // The place where the ranks meet. Only this function decides between a port and a name.
   SocketAddress meeting_place() const;
 
+  // Whether each rank computed it; else it was made once, and sent to the others.
+  bool is_of_job() const { return origin == Origin::kJob; }
   // Whether ranks of other hosts can get there.
   bool leads_to_other_hosts() const { return address.is_there(); }
 

@@ -87,16 +87,16 @@ int count_nodes(const AlgorithmArguments& arguments) {
 
 bool is_unsuited(const PlanChoice& choice, const UnsuitedAlgorithm& by) {
   const AlgorithmArguments& arguments = choice.arguments;
-  if (count_nodes(arguments) > by.most_nodes) return false;
-  if (!by.collectives.empty() && std::ranges::find(by.collectives, arguments.collective) == by.collectives.end()) {
-    return false;
-  }
   const auto is_meant = [&](const std::string& algorithm, int radix) {
     return algorithm == by.name && radix >= by.least_radix;
   };
-  return is_meant(choice.algorithm, arguments.radix) || std::ranges::any_of(arguments.levels, [&](const Level& it) {
-           return it.reach == Reach::kAll && is_meant(it.algorithm, it.radix);
-         });
+  const bool is_named =
+      is_meant(choice.algorithm, arguments.radix) || std::ranges::any_of(arguments.levels, [&](const Level& it) {
+        return it.reach == Reach::kAll && is_meant(it.algorithm, it.radix);
+      });
+  const bool is_collective =
+      by.collectives.empty() || std::ranges::find(by.collectives, arguments.collective) != by.collectives.end();
+  return is_named && is_collective && count_nodes(arguments) <= by.most_nodes;
 }
 
 std::vector<Protocol> protocols_of(const Plan& plan, const RankMachine& machine) {

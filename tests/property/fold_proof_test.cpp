@@ -251,11 +251,10 @@ bool make_odd(Operation& operation, Random& random) {
 }
 
 TEST(FoldProof, OneRankWithOtherChunksSlotsOrOrderIsNotProved) {
-  const int plans = times_to_try(1000);
+  const int plans = std::max(1000, times_to_try(1000));  // some 70 of a thousand become odd: of fewer, too few
   Random random(run_seed());
   int odd_plans = 0;
-  const int least = plans / 50;  // most plans become invalid, or are none that can become odd
-  for (int i = 0; i < plans || (odd_plans <= least && i < 10 * plans); ++i) {
+  for (int i = 0; i < plans; ++i) {
     const ProvableForm form = random_form(random);
     const FoldedPlan folded = make_folded(*form.algorithm, form.arguments, form.shifts);
     const FoldAction action(folded);
@@ -280,7 +279,7 @@ TEST(FoldProof, OneRankWithOtherChunksSlotsOrOrderIsNotProved) {
     ++odd_plans;
     if (HasFailure()) return;
   }
-  EXPECT_GT(odd_plans, least);
+  EXPECT_GT(odd_plans, plans / 50);
 }
 
 }  // namespace

@@ -226,6 +226,11 @@ def test_binary_file_passes(check_tree, tmp_path):
     assert check_tree.check_file(tmp_path, Path("a.png")) == ([], [])
 
 
+def test_facts_of_the_changelog_are_found(check_tree):
+    text = (SCRIPT.parents[1] / check_tree.CHANGELOG).read_text(encoding="utf-8")
+    assert len(check_tree.FACT.findall(text)) > 50
+
+
 def test_program_sees_new_files_and_skips_ignored_ones(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text("skipped.py\n")

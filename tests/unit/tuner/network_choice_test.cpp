@@ -113,7 +113,7 @@ size_t hosts_told_by(const Plan& plan, int rank) {
   return hosts.size();
 }
 
-// What profile tcp says of trees of a higher radix.
+// Profile tcp leaves out the trees of a higher radix.
 TEST(NetworkChoice, TheRootOfAShortBroadcastTellsNotAllHosts) {
   constexpr int kHosts = 4;
   for (const int ranks_of_each : {1, 2, 4}) {
